@@ -1,0 +1,34 @@
+"""Where something stands in a source file."""
+
+from __future__ import annotations
+
+import linecache
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A range of source text: 1-based lines, 0-based columns, `end_column` one past the last character."""
+
+    file: str
+    line: int
+    column: int = 0
+    end_line: int = 0
+    end_column: int = 0
+    label: str = ""
+
+    def labelled(self, label: str) -> Span:
+        """The same range with the words a report prints under it."""
+        return replace(self, label=label)
+
+    @property
+    def place(self) -> str:
+        """`file:line`, as an editor opens it."""
+        return f"{self.file}:{self.line}"
+
+    def source_line(self) -> str:
+        """The text of the first line, empty when the file cannot be read."""
+        return linecache.getline(self.file, self.line).rstrip("\n")
+
+
+NOWHERE = Span("<unknown>", 0)

@@ -1,0 +1,1 @@
+"""The A5 as data: memory spaces, pipes, cores, banks."""
