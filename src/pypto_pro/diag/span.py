@@ -16,6 +16,7 @@ class Span:
     end_line: int = 0
     end_column: int = 0
     label: str = ""
+    inlined_at: Span | None = None  # the call that expanded a helper here; chains outwards
 
     def labelled(self, label: str) -> Span:
         """The same range with the words a report prints under it."""
