@@ -346,9 +346,7 @@ def _strided_pieces(
             yield start + col_start, ((boxes, row.outer), (n, row.inner), *col_dims)
 
 
-def _views(
-    mem: Bytes, addr: int, geo: Geometry, r0: int, c0: int, window: Bits
-) -> Iterator[tuple[Bits, Bits]]:
+def _views(mem: Bytes, addr: int, geo: Geometry, r0: int, c0: int, window: Bits) -> Iterator[tuple[Bits, Bits]]:
     """Pairs of equal 4-D views, part of the dense window and the memory that holds it."""
     rows, cols = window.shape
     if rows == 0 or cols == 0:
