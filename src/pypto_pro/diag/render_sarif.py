@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from pypto_pro.diag.codes import CODES
 from pypto_pro.diag.diagnostic import Diagnostic
@@ -84,7 +85,7 @@ def _location(span: Span) -> dict[str, Any]:
 
 def _artifact(file: str) -> dict[str, str]:
     path = Path(shown_path(file))
-    return {"uri": path.as_uri()} if path.is_absolute() else {"uri": path.as_posix(), "uriBaseId": ROOT}
+    return {"uri": path.as_uri()} if path.is_absolute() else {"uri": quote(path.as_posix()), "uriBaseId": ROOT}
 
 
 def _fingerprint(diagnostic: Diagnostic) -> str:
