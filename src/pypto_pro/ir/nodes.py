@@ -106,7 +106,7 @@ class Choose:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A launch coordinate: block_idx, block_num, subblock_idx, subblock_num, spr; in SIMT code thread_idx.x and so on."""
+    """A launch coordinate: block_idx, block_num, subblock_idx, subblock_num, spr; in SIMT code thread_idx.x ..."""
 
     name: str
     type: ScalarType
@@ -402,7 +402,7 @@ class If:
 
 @dataclass(frozen=True)
 class For:
-    """`for var in range(start, stop, step)`; bounds evaluated once; the body may assign `var` without effect on trips."""
+    """`for var in range(start, stop, step)`; bounds evaluated once; assigning `var` in the body changes no trip."""
 
     var: Var
     start: Expr

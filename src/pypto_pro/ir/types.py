@@ -120,10 +120,11 @@ def _pad_value(pad: TilePad | int | None) -> int | None:
 
 
 def _check_layout(space: MemorySpace, layout: TensorLayout | None, dtype: DataType) -> None:
-    if space in (MemorySpace.Left, MemorySpace.Right, MemorySpace.Acc) and layout in (TensorLayout.ZZ, TensorLayout.NN):
-        raise ValueError(f"a {space.name} tile cannot be {layout.name} on A5; {SPACES[space].default_layout.name} is used")
+    found = "none" if layout is None else layout.name
+    near_cube = space in (MemorySpace.Left, MemorySpace.Right, MemorySpace.Acc)
+    if near_cube and layout in (TensorLayout.ZZ, TensorLayout.NN):
+        raise ValueError(f"a {space.name} tile cannot be {found} on A5; leave the layout out")
     if not SPACES[space].allows(layout, dtype):
-        found = "none" if layout is None else layout.name
         raise ValueError(f"layout {found} is not allowed for a {dtype.name} tile in {space.name}")
 
 

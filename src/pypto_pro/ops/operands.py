@@ -6,6 +6,7 @@ The annotations below are the signature vocabulary of the table: `VecOut`, `VecI
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Annotated, Any, TypeAlias
 
 import numpy as np
@@ -16,8 +17,20 @@ from pypto_pro.dtypes import DataType
 from pypto_pro.enums import MemorySpace
 from pypto_pro.ir.types import ScalarType, TensorType, TileType
 from pypto_pro.ops.entry import Keyword, Kind, Operand, Role
+from pypto_pro.ops.tensors import TensorArg
 
 Array: TypeAlias = NDArray[Any]
+
+
+@lru_cache(maxsize=4096)
+def tile_geometry(
+    type_: TileType, row_extent: int | None = None, col_extent: int | None = None
+) -> layouts.Geometry:
+    """The byte order of a tile type; the extents replace declared R/C as strides (types-and-memory 4.4)."""
+    return layouts.geometry(
+        type_.layout, type_.fractal, type_.dtype, type_.rows, type_.cols, space=type_.space,
+        row_extent=row_extent, col_extent=col_extent,
+    )
 
 
 @dataclass(slots=True)
@@ -40,7 +53,7 @@ class TileArg:
         *, row_extent: int | None = None, col_extent: int | None = None,
     ) -> Array:
         """Raw element bits of a rectangle (default: the valid one), shape (rows, cols)."""
-        geo = layouts.tile_geometry(self.type, row_extent, col_extent)
+        geo = tile_geometry(self.type, row_extent, col_extent)
         shape = (self.vr if rows is None else rows, self.vc if cols is None else cols)
         return layouts.read(self.mem, self.addr, geo, r0, c0, *shape)
 
@@ -48,7 +61,7 @@ class TileArg:
         self, bits: Array, r0: int = 0, c0: int = 0, *, row_extent: int | None = None, col_extent: int | None = None,
     ) -> None:
         """Write raw element bits, shape (rows, cols), at (r0, c0)."""
-        geo = layouts.tile_geometry(self.type, row_extent, col_extent)
+        geo = tile_geometry(self.type, row_extent, col_extent)
         layouts.write(self.mem, self.addr, geo, r0, c0, bits)
 
     def get(self, rows: int | None = None, cols: int | None = None, r0: int = 0, c0: int = 0) -> Array:
@@ -62,39 +75,6 @@ class TileArg:
     def put(self, values: Array, r0: int = 0, c0: int = 0) -> None:
         """Write values already in `dtype.numpy` (no conversion here; conversions are the op's business)."""
         self.put_bits(np.ascontiguousarray(values, self.dtype.numpy).view(self.dtype.bits_dtype), r0, c0)
-
-
-@dataclass(slots=True)
-class TensorArg:
-    """A GM tensor or view at run time: the caller's buffer as bytes, base byte, extents and strides in elements.
-
-    `transfer` are the two strides of `set_stride`, which replace those of the transferred axes but never the start.
-    Reads past the buffer give zero bytes, writes there are dropped (decision 28); the executor reports them.
-    """
-
-    type: TensorType
-    mem: NDArray[np.uint8]
-    base: int
-    dims: tuple[int, ...]
-    strides: tuple[int, ...]
-    transfer: tuple[int, int] | None = None
-
-    @property
-    def dtype(self) -> DataType:
-        """Element dtype."""
-        return self.type.dtype
-
-    def element_index(self, offsets: tuple[int, ...], axes: tuple[int | None, int], rows: int, cols: int) -> Array:
-        """Byte positions, shape (rows, cols), of the window at `offsets` walking `axes` = (row axis, column axis)."""
-        return layouts.tensor_window(self, offsets, axes, rows, cols)
-
-    def bits(self, offsets: tuple[int, ...], axes: tuple[int | None, int], rows: int, cols: int) -> Array:
-        """Raw element bits of a window, zero where it leaves the buffer."""
-        return layouts.read_window(self, offsets, axes, rows, cols)
-
-    def put_bits(self, bits: Array, offsets: tuple[int, ...], axes: tuple[int | None, int]) -> None:
-        """Write raw element bits to a window, dropped where it leaves the buffer."""
-        layouts.write_window(self, bits, offsets, axes)
 
 
 @dataclass(frozen=True, slots=True)

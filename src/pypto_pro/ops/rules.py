@@ -1,0 +1,86 @@
+"""Static checks that many entries share. Each raises TypeError or ValueError; the front end adds the author's line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeAlias
+
+from pypto_pro.dtypes import DataType
+from pypto_pro.enums import TensorLayout
+from pypto_pro.layouts import BLOCK_BYTES, effective_layout
+from pypto_pro.ops.operands import ScalarInfo, TensorInfo, TileInfo
+
+Info: TypeAlias = TileInfo | TensorInfo | ScalarInfo | None
+
+D = DataType
+INTS = (D.DT_INT8, D.DT_UINT8, D.DT_INT16, D.DT_UINT16, D.DT_INT32, D.DT_UINT32, D.DT_INT64, D.DT_UINT64)
+FLOATS = (D.DT_FP16, D.DT_BF16, D.DT_FP32)
+NUMBERS = (*INTS, *FLOATS)
+MOVABLE = (
+    D.DT_FP8E4M3FN, D.DT_FP8E5M2, D.DT_FP8E8M0, D.DT_FP4E2M1, D.DT_FP4E1M2, D.DT_HF8, *FLOATS, *INTS,
+)
+
+
+def tiles(*operands: object) -> list[TileInfo]:
+    """The tiles among mixed operands."""
+    return [o for o in operands if isinstance(o, TileInfo)]
+
+
+def names(dtypes: Iterable[DataType]) -> str:
+    """`FP16, FP32` for a message."""
+    return ", ".join(d.name.removeprefix("DT_") for d in dtypes)
+
+
+def one_dtype(among: tuple[DataType, ...], *operands: object) -> None:
+    """All tiles have one dtype, which is in `among`; TypeError otherwise."""
+    first, *rest = tiles(*operands)
+    if first.dtype not in among:
+        raise TypeError(f"`{first.name}` is {names([first.dtype])}; accepted are {names(among)}")
+    for other in rest:
+        if other.dtype is not first.dtype:
+            raise TypeError(
+                f"`{other.name}` is {names([other.dtype])} and `{first.name}` is {names([first.dtype])}; "
+                "tile operands must have one dtype"
+            )
+
+
+def layout_of(tile: TileInfo) -> TensorLayout:
+    """The layout really used (one column: DN)."""
+    return effective_layout(tile.type.layout, tile.type.cols)
+
+
+def row_major(*operands: object) -> None:
+    """All tiles are ND; ValueError otherwise, with the idiom for [R, 1] tiles."""
+    for tile in tiles(*operands):
+        found = layout_of(tile)
+        if found is TensorLayout.ND:
+            continue
+        shape = list(tile.type.shape)
+        what = f"`{tile.name}` is {found.name}, shape {shape}; a row-major (ND) tile is needed"
+        if tile.type.cols == 1:
+            what += f": use a [1, {tile.type.rows}] tile at the same address"
+        raise ValueError(what)
+
+
+def aligned_rows(*operands: object) -> None:
+    """Rows (columns of DN) of Vec tiles fill whole 32-byte blocks; ValueError otherwise."""
+    for tile in tiles(*operands):
+        layout = layout_of(tile)
+        if layout not in (TensorLayout.ND, TensorLayout.DN):
+            continue
+        along = tile.type.cols if layout is TensorLayout.ND else tile.type.rows
+        size = along * tile.dtype.bits() // 8
+        if size % BLOCK_BYTES == 0:
+            continue
+        fit = -(-size // BLOCK_BYTES) * BLOCK_BYTES * 8 // tile.dtype.bits()
+        line, shape = ("row", [tile.type.rows, fit]) if layout is TensorLayout.ND else ("column", [fit, tile.type.cols])
+        raise ValueError(
+            f"a {line} of `{tile.name}` [{tile.type.rows}, {tile.type.cols}] {names([tile.dtype])} is {size} B, not a "
+            f"multiple of {BLOCK_BYTES} B; declare {shape} and valid_shape [{tile.type.rows}, {tile.type.cols}]"
+        )
+
+
+def need_tile(operand: object, what: str) -> None:
+    """TypeError when an operand that must be a tile is not."""
+    if not isinstance(operand, TileInfo):
+        raise TypeError(f"{what} must be a tile")

@@ -1,0 +1,32 @@
+"""The op table: importing this module defines every entry. Families register themselves; this file only lists them."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+import pypto_pro.ops as _package
+from pypto_pro.ops.entry import OpEntry, registered
+
+_INFRASTRUCTURE = {"entry", "operands", "tensors", "table", "builder", "vf_operands"}
+
+for _module in pkgutil.iter_modules(_package.__path__):
+    if _module.name not in _INFRASTRUCTURE:
+        importlib.import_module(f"{_package.__name__}.{_module.name}")
+
+_BY_KEY: dict[str, OpEntry] = {name.removeprefix("pl."): entry for name, entry in registered().items()}
+
+
+def lookup(key: str) -> OpEntry | None:
+    """The entry behind a dotted name without the module alias (`add`, `system.bar_all`, `vf.add`), or an IR op name."""
+    return _BY_KEY.get(key.removeprefix("pl."))
+
+
+def keys() -> tuple[str, ...]:
+    """Every name `lookup` knows, aliases included; for nearest-name help."""
+    return tuple(_BY_KEY)
+
+
+def all_ops() -> list[OpEntry]:
+    """Every entry once, by family and name."""
+    return sorted({id(e): e for e in _BY_KEY.values()}.values(), key=lambda e: (e.family, e.name))
