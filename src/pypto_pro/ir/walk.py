@@ -1,0 +1,141 @@
+"""Walking and rewriting IR, generic over the fields of the node dataclasses: a new node needs no code here.
+
+Blocks are tuples of statements; a statement's nested blocks are found by looking, as are its expressions and variables.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from typing import Any, TypeAlias
+
+from pypto_pro.ir import nodes
+from pypto_pro.ir.nodes import Block, Expr, Place, Stmt, Var
+
+EXPRS: tuple[type, ...] = typing.get_args(Expr)
+STMTS: tuple[type, ...] = typing.get_args(Stmt)
+NODES: tuple[type, ...] = (*EXPRS, *STMTS, Place, Var)
+Node: TypeAlias = "Expr | Stmt | Place | Var"
+
+_LEAF_FIELDS = frozenset({"span", "attrs"})
+
+
+@cache
+def child_fields(kind: type) -> tuple[str, ...]:
+    """Names of the fields of a node class that may hold nodes, in declaration order."""
+    hints = typing.get_type_hints(kind, vars(nodes))
+    return tuple(
+        field.name
+        for field in dataclasses.fields(kind)
+        if field.name not in _LEAF_FIELDS and _may_hold_node(hints[field.name])
+    )
+
+
+def _may_hold_node(hint: Any) -> bool:
+    return hint in NODES or any(_may_hold_node(part) for part in typing.get_args(hint))
+
+
+def children(node: Node) -> Iterator[Node]:
+    """The nodes standing directly in a node's fields, in order; nested blocks' statements and variables included."""
+    for name in child_fields(type(node)):
+        yield from _flat(getattr(node, name))
+
+
+def _flat(value: Any) -> Iterator[Node]:
+    if isinstance(value, tuple):
+        for item in value:
+            yield from _flat(item)
+    elif isinstance(value, NODES):
+        yield value
+
+
+def walk(node: Node | Block) -> Iterator[Node]:
+    """A node (or every node of a block) and everything below it, parents first, in program order."""
+    stack = [node] if not isinstance(node, tuple) else list(reversed(node))
+    while stack:
+        top = stack.pop()
+        yield top
+        stack += reversed(list(children(top)))
+
+
+def statements(block: Block) -> Iterator[Stmt]:
+    """Every statement of a block at any depth, parents first, in program order."""
+    for stmt in block:
+        yield stmt
+        for inner in blocks(stmt):
+            yield from statements(inner)
+
+
+@cache
+def _block_fields(kind: type) -> tuple[str, ...]:
+    hints = typing.get_type_hints(kind, vars(nodes))
+    return tuple(field.name for field in dataclasses.fields(kind) if hints[field.name] == Block)
+
+
+def blocks(stmt: Stmt) -> Iterator[Block]:
+    """The blocks nested directly in a statement."""
+    for name in _block_fields(type(stmt)):
+        yield getattr(stmt, name)
+
+
+def expressions(stmt: Stmt) -> Iterator[Expr]:
+    """The outermost expressions of a statement; those of nested blocks are not included."""
+    inner = _block_fields(type(stmt))
+    for name in child_fields(type(stmt)):
+        if name not in inner:
+            for child in _flat(getattr(stmt, name)):
+                yield from _expressions_in(child)
+
+
+def _expressions_in(node: Node) -> Iterator[Expr]:
+    if isinstance(node, EXPRS):
+        yield node
+    elif isinstance(node, Place):
+        for child in children(node):
+            yield from _expressions_in(child)
+
+
+def map_children(node: Any, change: Callable[[Any], Any]) -> Any:
+    """The node with `change` applied to each node directly below it; the same object when nothing changed."""
+    changed = {}
+    for name in child_fields(type(node)):
+        old = getattr(node, name)
+        new = _map_value(old, change)
+        if new is not old:
+            changed[name] = new
+    return dataclasses.replace(node, **changed) if changed else node
+
+
+def _map_value(value: Any, change: Callable[[Any], Any]) -> Any:
+    if isinstance(value, tuple):
+        new = tuple(_map_value(item, change) for item in value)
+        return value if all(a is b for a, b in zip(new, value, strict=True)) else new
+    return change(value) if isinstance(value, NODES) else value
+
+
+def rewrite(node: Any, change: Callable[[Any], Any]) -> Any:
+    """The node with every node below it and then itself replaced by `change(node)` (bottom-up)."""
+    return change(map_children(node, lambda child: rewrite(child, change)))
+
+
+def rewrite_block(block: Block, change: Callable[[Stmt], Iterable[Stmt]]) -> Block:
+    """The block with every statement replaced by any number of statements; nested blocks first."""
+    done: list[Stmt] = []
+    for stmt in block:
+        inner = {name: rewrite_block(getattr(stmt, name), change) for name in _block_fields(type(stmt))}
+        changed = {name: new for name, new in inner.items() if new != getattr(stmt, name)}
+        done += change(dataclasses.replace(stmt, **changed) if changed else stmt)
+    return tuple(done)
+
+
+def bound_vars(stmt: Stmt) -> tuple[Var, ...]:
+    """The variables a statement gives a value to, nested blocks not included."""
+    match stmt:
+        case nodes.GroupDecl(var=var, cursor=cursor):
+            return (var,) if cursor is None else (var, cursor)
+        case nodes.Op(results=results):
+            return results
+    var = getattr(stmt, "var", None)
+    return (var,) if isinstance(var, Var) else ()

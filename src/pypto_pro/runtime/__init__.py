@@ -1,0 +1,1 @@
+"""From a decorated function and its arguments to a run: jit, binding, specialisation, tiling, options, launch."""
