@@ -32,6 +32,7 @@ from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from typing import Any
 
+from pypto_pro.dtypes import DataType
 from pypto_pro.enums import MemorySpace, PipeType
 
 
@@ -72,11 +73,15 @@ REQUIRED: Any = inspect.Parameter.empty
 
 @dataclass(frozen=True)
 class Operand:
-    """Annotation of a data parameter: `Annotated[TileArg, Operand({Kind.TILE}, Role.IN, spaces)]`."""
+    """Annotation of a data parameter: `Annotated[TileArg, Operand({Kind.TILE}, Role.IN, spaces)]`.
+
+    `const_dtype`: a compile-time number given here becomes a constant of that dtype (an int 2 for FP32 means 2.0).
+    """
 
     kinds: frozenset[Kind]
     role: Role = Role.IN
     spaces: tuple[MemorySpace, ...] = ()
+    const_dtype: DataType | None = None
 
 
 @dataclass(frozen=True)
@@ -155,11 +160,12 @@ class Effect(StrEnum):
 
 @dataclass(frozen=True)
 class Access:
-    """One operand's touched elements."""
+    """One operand's touched elements. `sub` picks AIV0 or AIV1 for a Vec tile named by the cube core."""
 
     operand: str
     effect: Effect
     where: Box | Window | Bytes
+    sub: int | None = None
 
 
 @dataclass(frozen=True)

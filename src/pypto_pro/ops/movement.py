@@ -10,11 +10,12 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from pypto_pro import layouts
+from pypto_pro import layouts, numerics
 from pypto_pro.dtypes import DataType
-from pypto_pro.enums import AtomicType, MemorySpace, PipeType, ReluPreMode, STPhase, TensorLayout
+from pypto_pro.enums import AtomicType, MemorySpace, PipeType, ReluPreMode, STPhase, TensorLayout, TilePad
 from pypto_pro.ops import rules
-from pypto_pro.ops.entry import Access, Box, Effect, Keyword, Kind, Operand, Role, Section, Window, defop
+from pypto_pro.ops.entry import Access, Box, Effect, Keyword, Role, Section, Window, defop
+from pypto_pro.ops.fixpipe import Relu, ScaleIn, check_exit, exit_bits, scale_access
 from pypto_pro.ops.operands import (
     Array,
     AxesAttr,
@@ -34,7 +35,6 @@ VEC, MAT, ACC = MemorySpace.Vec, MemorySpace.Mat, MemorySpace.Acc
 
 LoadTarget = Annotated[TileArg, tile(Role.OUT, VEC, MAT)]
 StoreSource = Annotated[TileArg, tile(Role.IN, VEC, ACC)]
-ScaleIn = Annotated[Any, Operand(frozenset({Kind.SCALAR, Kind.TILE}), Role.IN)]
 
 
 def tensor_axes(rank: int, order: tuple[int, ...] | None) -> tuple[int | None, int]:
@@ -87,22 +87,6 @@ def same_width(tile_: TileInfo, tensor: TensorInfo) -> None:
         )
 
 
-_PAD_FLOAT = {DataType.DT_FP32: (0x7F800000, 0xFF800000), DataType.DT_FP16: (0x7C00, 0xFC00),
-              DataType.DT_BF16: (0x7F80, 0xFF80)}
-
-
-def pad_bits(pad: int, dtype: DataType) -> int:
-    """Bit pattern of TilePad zero (1), max (2) or min (3): infinities for floats, extremes for integers."""
-    if pad == 1:
-        return 0
-    if dtype in _PAD_FLOAT:
-        return _PAD_FLOAT[dtype][pad - 2]
-    top = 1 << (dtype.bits() - 1)
-    if dtype.is_signed_int():
-        return top - 1 if pad == 2 else top
-    return 2 * top - 1 if pad == 2 else 0
-
-
 def load_extent(dst: Any) -> tuple[Any, Any]:
     """Rows and columns a load defines: the valid ones, padded to a 32-byte block (Vec with pad) or to boxes (Mat)."""
     rows, cols, type_ = dst.vr, dst.vc, dst.type
@@ -132,7 +116,7 @@ def load(dst_tile: LoadTarget, src_tensor: TensorIn, offsets: Offsets, *, order:
     bits = src_tensor.bits(offsets, tensor_axes(len(offsets), order), dst_tile.vr, dst_tile.vc)
     rows, cols = load_extent(dst_tile)
     if (rows, cols) != bits.shape:
-        fill = pad_bits(dst_tile.type.pad, dst_tile.dtype) if dst_tile.type.pad else 0
+        fill = numerics.pad_bits(dst_tile.dtype, TilePad(dst_tile.type.pad or 0)) or 0
         padded = np.full((rows, cols), fill, bits.dtype)
         padded[: dst_tile.vr, : dst_tile.vc] = bits
         bits = padded
@@ -191,12 +175,18 @@ def _(dst_tile: Any, src_tensor: Any, tile_offsets: tuple[Any, ...], order: tupl
 
 StoreAtomic = Annotated[AtomicType, Keyword(enum=AtomicType)]
 StorePhase = Annotated["STPhase | None", Keyword(enum=STPhase)]
-StoreRelu = Annotated["ReluPreMode | None", Keyword(enum=ReluPreMode)]
 
 
 def store_pipe(src_tile: Any, **_: Any) -> PipeType:
     """MTE3 from Vec, FIX from Acc."""
     return PipeType.MTE3 if src_tile.type.space is VEC else PipeType.FIX
+
+
+def acc_pitch(src_tile: Any) -> Any:
+    """Rows that separate the 16-column blocks of an Acc source: declared, or with compact 1 the valid ones in boxes."""
+    if src_tile.type.space is not ACC:
+        return None
+    return _up(src_tile.vr, 16) if src_tile.type.compact == 1 else src_tile.type.rows
 
 
 def atomic_add(old: Array, new: Array, dtype: DataType) -> Array:
@@ -212,7 +202,7 @@ def store(
     src_tile: StoreSource,
     offsets: Offsets,
     *,
-    relu_pre_mode: StoreRelu = None,
+    relu_pre_mode: Relu = None,
     scale: ScaleIn = None,
     order: AxesAttr = None,
     atomic: StoreAtomic = AtomicType.AtomicNone,
@@ -225,7 +215,10 @@ def store(
     if src_tile.vr == 0 or src_tile.vc == 0:
         return
     axes = tensor_axes(len(offsets), order)
-    bits = src_tile.bits()
+    bits = src_tile.bits(row_extent=acc_pitch(src_tile))
+    if src_tile.type.space is ACC:
+        values = bits.view(np.int32 if src_tile.dtype is DataType.DT_INT32 else np.float32)
+        bits = exit_bits(values, dst_tensor.dtype, scale, relu_pre_mode)
     if atomic is AtomicType.AtomicAdd:
         dtype = dst_tensor.dtype
         old = dst_tensor.bits(offsets, axes, *bits.shape).view(dtype.numpy)
@@ -248,23 +241,41 @@ def _(
     if atomic is AtomicType.AtomicAdd and dst_tensor.dtype not in adds:
         found = rules.names([dst_tensor.dtype])
         raise ValueError(f"AtomicAdd takes {rules.names(adds)}; `{dst_tensor.name}` is {found}")
-    if src_tile.type.space is VEC:
+    if src_tile.type.space is ACC:
+        check_exit(src_tile.dtype, dst_tensor.dtype, scale)
+        _check_per_channel(scale, relu_pre_mode, phase, order, atomic)
+    else:
         same_width(src_tile, dst_tensor)
         given = [n for n, v in (("relu_pre_mode", relu_pre_mode), ("scale", scale), ("phase", phase)) if v is not None]
         if given:
             raise ValueError(f"{given[0]} belongs to stores from Acc; `{src_tile.name}` is in Vec")
 
 
+def _check_per_channel(
+    scale: object, relu: ReluPreMode | None, phase: STPhase | None, order: tuple[int, ...] | None, atomic: AtomicType
+) -> None:
+    """What a per-channel scale tile excludes; ValueError."""
+    if not isinstance(scale, TileInfo):
+        return
+    if relu is not None:
+        raise ValueError("a per-channel scale cannot be used together with relu_pre_mode")
+    if phase is not None:
+        raise ValueError("a per-channel scale cannot be combined with phase")
+    if order is not None or atomic is not AtomicType.AtomicNone:
+        raise ValueError("a per-channel scale takes neither order nor atomic")
+
+
 @store.regions
 def _(
     dst_tensor: TensorArg, src_tile: TileArg, offsets: tuple[Any, ...], order: tuple[int, ...] | None,
-    atomic: AtomicType, **_: Any,
+    atomic: AtomicType, scale: Any, **_: Any,
 ) -> list[Access]:
     window = Window(offsets, tensor_axes(len(offsets), order), src_tile.vr, src_tile.vc)
     effect = Effect.ATOMIC if atomic is AtomicType.AtomicAdd else Effect.WRITE
     return [
-        Access("src_tile", Effect.READ, Box(0, 0, src_tile.vr, src_tile.vc)),
+        Access("src_tile", Effect.READ, Box(0, 0, src_tile.vr, src_tile.vc, row_extent=acc_pitch(src_tile))),
         Access("dst_tensor", effect, window),
+        *scale_access(scale, src_tile.vc),
     ]
 
 
@@ -275,7 +286,7 @@ def store_tile(
     src_tile: StoreSource,
     tile_offsets: Offsets,
     *,
-    relu_pre_mode: StoreRelu = None,
+    relu_pre_mode: Relu = None,
     scale: ScaleIn = None,
     order: AxesAttr = None,
     atomic: StoreAtomic = AtomicType.AtomicNone,

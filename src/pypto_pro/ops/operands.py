@@ -5,14 +5,14 @@ The annotations below are the signature vocabulary of the table: `VecOut`, `VecI
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pypto_pro import layouts
+from pypto_pro import layouts, numerics
 from pypto_pro.dtypes import DataType
 from pypto_pro.enums import MemorySpace
 from pypto_pro.ir.types import ScalarType, TensorType, TileType
@@ -35,13 +35,25 @@ def tile_geometry(
 
 @dataclass(slots=True)
 class TileArg:
-    """A tile at run time: type, byte memory of its space, address, valid rows and columns at issue."""
+    """A tile at run time: type, byte memory of its space, address, valid rows and columns at issue.
+
+    `peers`: for a Vec tile named by the cube core, the Vec memories of AIV0 and AIV1 (`mem` is then that of AIV0).
+    """
 
     type: TileType
     mem: NDArray[np.uint8]
     addr: int
     vr: int
     vc: int
+    peers: tuple[NDArray[np.uint8], ...] = ()
+
+    def on(self, sub: int) -> TileArg:
+        """The same tile in the Vec memory of AIV `sub`."""
+        return replace(self, mem=self.peers[sub])
+
+    def values(self, rows: int, cols: int, r0: int = 0, c0: int = 0, **extents: int | None) -> Array:
+        """Decoded float32 (floats) or int64 (ints) values of a rectangle; see `bits` for the extents."""
+        return numerics.decode(self.bits(rows, cols, r0, c0, **extents), self.dtype)
 
     @property
     def dtype(self) -> DataType:

@@ -1,0 +1,122 @@
+"""The exit of the accumulator: scale, relu and conversion on pipe FIX, shared by store and move (cube.yaml notes)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import numpy as np
+
+from pypto_pro import numerics
+from pypto_pro.dtypes import DataType
+from pypto_pro.enums import MemorySpace, ReluPreMode, RoundMode
+from pypto_pro.ops import rules
+from pypto_pro.ops.entry import Access, Box, Effect, Keyword, Kind, Operand, Role
+from pypto_pro.ops.operands import Array, ScalarInfo, TensorInfo, TileArg, TileInfo
+
+D = DataType
+
+ScaleIn = Annotated[
+    Any,
+    Operand(frozenset({Kind.SCALAR, Kind.TILE, Kind.TENSOR}), Role.IN, (MemorySpace.Scaling,), const_dtype=D.DT_FP32),
+]
+Relu = Annotated["ReluPreMode | None", Keyword(enum=ReluPreMode)]
+
+PLAIN_EXITS = {D.DT_FP32: (D.DT_FP32, D.DT_FP16, D.DT_BF16), D.DT_INT32: (D.DT_INT32,)}
+SCALED_EXITS = {
+    D.DT_FP32: (D.DT_INT8, D.DT_HF8, D.DT_FP8E4M3FN, D.DT_FP16, D.DT_FP32),
+    D.DT_INT32: (D.DT_INT8, D.DT_FP16),
+}
+MAX_CHANNELS = 512
+
+
+def exit_bits(
+    values: Array, dtype: DataType, scale: TileArg | float | int | None, relu: ReluPreMode | None
+) -> Array:
+    """Bits of accumulator values [m, n] in `dtype` after y = relu(values * scale).
+
+    scale: a float, an int holding the float32 bit pattern (run-time INT32/INT64), a [1, N] tile of parameter words
+    (one a column), or None. NaN becomes 0 under relu.
+    """
+    if scale is None:
+        return np.asarray(numerics.encode(_relu(values, relu), dtype, RoundMode.CAST_RINT))
+    word = _words(scale, values.shape[1], dtype)
+    result = _relu(values.astype(np.float32) * word.scale, relu)
+    if dtype is D.DT_INT8:
+        rounded = np.rint(result.astype(np.float64) + word.offset)
+        low, high = np.where(word.signed, -128, 0), np.where(word.signed, 127, 255)
+        whole = np.nan_to_num(np.clip(rounded, low, high), nan=0.0)
+        return whole.astype(np.int64).astype(np.uint8)
+    return np.asarray(numerics.encode(result, dtype, RoundMode.CAST_RINT, saturate=True, keep_nan=dtype is D.DT_FP16))
+
+
+def _relu(values: Array, relu: ReluPreMode | None) -> Array:
+    if relu is not ReluPreMode.NormalRelu:
+        return values
+    return np.asarray(np.where(values > 0, values, values.dtype.type(0)))
+
+
+def _words(scale: TileArg | float | int, columns: int, dtype: DataType) -> numerics.FixpipeWord:
+    """Parameter words by column; a scalar scale sets the signed flag for INT8 by itself."""
+    if isinstance(scale, TileArg):
+        return numerics.decode_fixpipe_words(scale.bits(1, columns), per_channel=True)
+    pattern = int(np.float32(scale).view(np.uint32)) if isinstance(scale, float) else scale
+    word = numerics.scalar_fixpipe_word(pattern, signed=dtype is D.DT_INT8)
+    return numerics.decode_fixpipe_words(np.uint64(word), per_channel=False)
+
+
+def scale_access(scale: Any, columns: Any) -> list[Access]:
+    """The parameter words an exit reads."""
+    return [Access("scale", Effect.READ, Box(0, 0, 1, columns))] if hasattr(scale, "type") else []
+
+
+# --- static rules ----------------------------------------------------------------------------------------------------
+
+
+def check_exit(source: DataType, target: DataType, scale: object) -> None:
+    """Source and target dtypes of an exit, and the scale operand."""
+    if scale is None:
+        if target not in PLAIN_EXITS[source]:
+            raise TypeError(f"{rules.names([source])} leaves Acc as {rules.names(PLAIN_EXITS[source])}, "
+                            f"or with a scale as {rules.names(SCALED_EXITS[source])}; found {rules.names([target])}")
+        return
+    if target in (D.DT_UINT8, D.DT_BF16):
+        raise ValueError(f"a scaled exit cannot give {rules.names([target])}")
+    check_scale(scale)
+    if target not in SCALED_EXITS[source]:
+        raise TypeError(f"a scaled exit from {rules.names([source])} gives {rules.names(SCALED_EXITS[source])}; "
+                        f"found {rules.names([target])}")
+
+
+def check_scale(scale: object) -> None:
+    """A number, an FP32/INT32/INT64 scalar, or a [1, N] INT64 tile in Scaling."""
+    match scale:
+        case TensorInfo():
+            raise ValueError("a scale Tensor is not supported for per-channel quantization; load it and move it to "
+                             "a Scaling tile: scale Tensor is not supported for per-channel quantization")
+        case TileInfo():
+            check_scale_tile(scale)
+        case ScalarInfo(value=None):
+            if scale.type.dtype not in (D.DT_FP32, D.DT_INT32, D.DT_INT64, D.DT_INDEX):
+                raise TypeError(f"scale runtime scalar dtype {scale.type.dtype.to_string()} is not supported; "
+                                "FP32, or INT32/INT64 holding the FP32 bits, is needed")
+        case ScalarInfo():
+            pass
+        case _:
+            raise TypeError(f"scale must be a number, a scalar or a Scaling tile, found {type(scale).__name__}")
+
+
+def check_scale_tile(scale: TileInfo) -> None:
+    """Rules of a per-channel parameter tile; ValueError."""
+    type_ = scale.type
+    if type_.space is not MemorySpace.Scaling:
+        raise ValueError(f"the scale tile `{scale.name}` must be in MemorySpace.Scaling, found {type_.space.name}")
+    if len(type_.shape) != 2:
+        raise ValueError(f"scale tile must be 2D, found rank {len(type_.shape)}")
+    if type_.rows != 1:
+        raise ValueError(f"scale tile must have shape [1, N] (row == 1), found {list(type_.shape)}")
+    if type_.cols % 16 or type_.cols > MAX_CHANNELS:
+        raise ValueError(f"N of the scale tile must be a multiple of 16 up to {MAX_CHANNELS}, found {type_.cols}")
+    if type_.dtype is D.DT_FP32:
+        raise ValueError("scale tile dtype FP32 is not supported; make the INT64 words with npu_trans_quant_param")
+    if type_.dtype is not D.DT_INT64:
+        raise ValueError(f"scale tile dtype must be INT64, found {rules.names([type_.dtype])}")
