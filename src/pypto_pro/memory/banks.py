@@ -1,0 +1,91 @@
+"""L1 banks: which bank groups two parallel accesses share, and whether they conflict (L203)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pypto_pro.enums import MemorySpace
+from pypto_pro.hw.a5 import L1_BANK_BYTES, L1_BANKS, l1_banks
+from pypto_pro.memory.design import Design, Parallel
+from pypto_pro.memory.finding import LayoutFinding, finding
+from pypto_pro.memory.table import Row
+
+HALF = L1_BANKS * L1_BANK_BYTES // 2
+"""Addresses from here on are in the second bank of each group."""
+
+
+@dataclass(frozen=True)
+class BankPair:
+    """Two parallel accesses: groups in which they meet in one bank, and in which they use different banks."""
+
+    a: Row
+    b: Row
+    use: Parallel
+    same_bank: tuple[int, ...]
+    same_group: tuple[int, ...]
+
+    @property
+    def conflict(self) -> bool:
+        """One bank takes one access; the two banks of a group one read and one write."""
+        return bool(self.same_bank) or (bool(self.same_group) and self.use.a_op == self.use.b_op)
+
+
+def crosses_halves(row: Row) -> bool:
+    """Whether an L1 slot lies in both halves of the address range."""
+    return row.space is MemorySpace.Mat and row.start < HALF < row.end
+
+
+def find_bank_pairs(design: Design, rows: tuple[Row, ...]) -> tuple[BankPair, ...]:
+    """Every parallel pair of L1 slots with the bank groups it touches. A tile name stands for all its slots."""
+    found = []
+    for use in design.parallel:
+        for a in _named(use.a, rows):
+            for b in _named(use.b, rows):
+                if a.space is MemorySpace.Mat and b.space is MemorySpace.Mat and a.key != b.key:
+                    found.append(_pair(a, b, use))
+    return tuple(found)
+
+
+def _named(reference: str, rows: tuple[Row, ...]) -> list[Row]:
+    return [r for r in rows if reference in (r.name, r.tile.name)]
+
+
+def _pair(a: Row, b: Row, use: Parallel) -> BankPair:
+    mine, theirs = l1_banks(a.start, a.size), l1_banks(b.start, b.size)
+    same_bank = {group for group, _ in mine & theirs}
+    same_group = {group for group, bank in mine if (group, 1 - bank) in theirs}
+    return BankPair(a, b, use, tuple(sorted(same_bank)), tuple(sorted(same_group)))
+
+
+def bank_findings(pairs: tuple[BankPair, ...]) -> Iterator[LayoutFinding]:
+    """L203 of every pair that conflicts."""
+    for pair in pairs:
+        if not pair.conflict:
+            continue
+        a, b, use = pair.a, pair.b, pair.use
+        same_kind = use.a_op == use.b_op
+        where = f"bank groups {_groups(pair.same_bank)} in one bank" if pair.same_bank else ""
+        if same_kind and pair.same_group:
+            where += (", " if where else "") + f"bank groups {_groups(pair.same_group)} in both banks"
+        ops = f"{use.a_op} of `{a.name}`{_by(use.a_agent)} and {use.b_op} of `{b.name}`{_by(use.b_agent)}"
+        help_ = None
+        if not same_kind and not crosses_halves(a) and not crosses_halves(b):
+            help_ = f"move `{b.name}` to the other half (address xor 0x40000): one read and one write may share a group"
+        facts: dict[str, object] = {"a": a.name, "b": b.name, "ops": (use.a_op, use.b_op)}
+        if pair.same_bank:
+            facts["same_bank_groups"] = pair.same_bank
+        if same_kind and pair.same_group:
+            facts["same_group_groups"] = pair.same_group
+        yield finding("L203", f"conflict in L1: the parallel {ops} meet in {where}", a.tile, b.tile,
+                      help=help_, facts=facts)  # fmt: skip
+
+
+def _by(agent: str) -> str:
+    return f" ({agent})" if agent else ""
+
+
+def _groups(groups: tuple[int, ...]) -> str:
+    if len(groups) > 1 and groups == tuple(range(groups[0], groups[-1] + 1)):
+        return f"{groups[0]}-{groups[-1]}"
+    return ", ".join(map(str, groups))

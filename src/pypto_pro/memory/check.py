@@ -1,0 +1,80 @@
+"""The whole report on one design: rows, verdicts, totals, MX pairs, bank pairs and findings in a fixed order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from pypto_pro.diag import Severity
+from pypto_pro.memory.banks import BankPair, bank_findings, find_bank_pairs
+from pypto_pro.memory.capacity import Totals, capacity_findings, space_totals
+from pypto_pro.memory.design import Design
+from pypto_pro.memory.finding import LayoutFinding, finding
+from pypto_pro.memory.lifetimes import Key, Life
+from pypto_pro.memory.machine import Chip
+from pypto_pro.memory.proofs import Judged, Reuse, judge_overlaps, overlap_findings
+from pypto_pro.memory.rules import check_rows
+from pypto_pro.memory.scales import ScalePair, scale_findings, scale_pairs
+from pypto_pro.memory.table import Row, collect_slots, in_table_order
+
+
+@dataclass(frozen=True)
+class LayoutReport:
+    """Everything the outputs show. `rows` are in table order, `findings` by line and code."""
+
+    design: Design
+    chip: Chip
+    rows: tuple[Row, ...]
+    lives: Mapping[Key, Life]
+    reuses: tuple[Reuse, ...]
+    totals: tuple[Totals, ...]
+    scales: tuple[ScalePair, ...]
+    banks: tuple[BankPair, ...]
+    findings: tuple[LayoutFinding, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether no finding is an error."""
+        return not any(f.severity is Severity.ERROR for f in self.findings)
+
+    def reuses_of(self, row: Row) -> list[Reuse]:
+        """Verdicts a row takes part in."""
+        return [r for r in self.reuses if row.key in (r.a.key, r.b.key)]
+
+
+def check_layout(design: Design, chip: Chip | None = None) -> LayoutReport:
+    """Check a placed design against the limits of `chip` (default: the A5 snapshot)."""
+    chip = chip or Chip()
+    rows, unplaced = collect_slots(design)
+    judged = judge_overlaps(design, rows)
+    totals = space_totals(rows, chip, judged.reuses, judged.lives)
+    pairs = scale_pairs(design, rows)
+    findings = list(unplaced)
+    for tile in design.tiles:
+        mine = [r for r in rows if r.tile is tile]
+        findings += check_rows(tile, mine, chip) if mine else ()
+    findings += overlap_findings(design, judged, rows)
+    findings += capacity_findings(totals)
+    findings += scale_findings(design, pairs)
+    findings += _unused(rows, judged)
+    banks: tuple[BankPair, ...] = ()
+    if not any(f.severity is Severity.ERROR for f in findings):
+        banks = find_bank_pairs(design, rows)  # addresses that are wrong anyway say nothing about banks
+        findings += bank_findings(banks)
+    ordered = tuple(sorted(findings, key=lambda f: (f.line or 0, f.code)))
+    return LayoutReport(
+        design, chip, tuple(in_table_order(rows)), judged.lives, judged.reuses, totals, pairs, banks, ordered
+    )
+
+
+def _unused(rows: tuple[Row, ...], judged: Judged) -> Iterator[LayoutFinding]:
+    """L210: slots no access of this specialisation reads."""
+    if not judged.evidence.complete:
+        return
+    for row in rows:
+        life = judged.lives[row.key]
+        slot = None if row.tile.kind == "tile" else row.slot
+        if not life.accessed:
+            yield finding("L210", f"nothing in this specialisation touches `{row.name}`", row.tile, slot=slot)
+        elif not life.is_read and row.tile.scratch is None:
+            yield finding("L210", f"`{row.name}` is written but never read", row.tile, slot=slot)

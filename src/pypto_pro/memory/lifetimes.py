@@ -1,0 +1,250 @@
+"""Lifetimes: at which program points each slot holds bytes that somebody still reads.
+
+Declared plans give them; for programs they come from a backward liveness over the structured steps, one bit a
+reference. A write ends a lifetime only through the same reference and only when it covers what later readers see.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from pypto_pro.memory.design import Branch, Design, Leave, Loop, Node, Program, Step, TileRecord, Use, steps_of
+
+Key = tuple[str, int]
+Ref = tuple[str, str, int]
+"""A tile, and either ("slot", index) or ("ref", reference)."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A program point as a reader sees it: source line (None in a plan), text, and the point itself."""
+
+    point: int
+    line: int | None
+    label: str
+
+
+@dataclass(frozen=True)
+class Life:
+    """Points at which the slot is in use, its first and last access, and a short name for the whole."""
+
+    points: frozenset[int]
+    first: Moment | None
+    last: Moment | None
+    kind: str
+    is_read: bool = True
+
+    @property
+    def accessed(self) -> bool:
+        """Whether anything touches the slot."""
+        return self.first is not None
+
+    def meets(self, other: Life) -> bool:
+        """Whether both slots are in use at some point."""
+        return not self.points.isdisjoint(other.points)
+
+
+def find_lifetimes(design: Design, storage: Mapping[str, str] | None = None) -> dict[Key, Life]:
+    """The life of every slot of every tile.
+
+    `storage` maps the names of views to the tile whose bytes they are: their liveness is computed together, so that a
+    value written through one name and read through another lives in between under both.
+    """
+    if not design.programs:
+        return _declared(design)
+    storage = storage or {}
+    live: dict[Key, set[int]] = defaultdict(set)
+    touched: dict[Key, list[tuple[Step, str, bool]]] = defaultdict(list)
+    tiles = {t.name: t for t in design.tiles}
+    for program in design.programs:
+        flow = _Liveness(storage)
+        flow.block(program.body, frozenset())
+        _spread(program, flow, tiles, storage, live)
+        _collect_accesses(program.body, "", tiles, touched)
+    every = frozenset(s.point for p in design.programs for s in p.steps())
+    both = [t for t in design.tiles if len(t.cores) > 1]
+    for tile in both:  # the two cores have no common time line: only the protocol between them says when it is free
+        for slot in range(tile.slots):
+            live[tile.name, slot] |= every
+    found = [loop for p in design.programs for loop in _loops(p.body)]
+    loops = [(loop, frozenset(s.point for s in steps_of(loop.body))) for loop in found]
+    return {
+        (t.name, slot): _life(t, slot, frozenset(live[t.name, slot]), touched[t.name, slot], every, loops)
+        for t in design.tiles
+        for slot in range(t.slots)
+    }
+
+
+def _declared(design: Design) -> dict[Key, Life]:
+    """Lives of a plan: the steps it states; a tile without them is in use all the time."""
+    stated = [t.declared for t in design.tiles if t.declared is not None]
+    every = frozenset(p for d in stated for p in range(d.first, d.last + 1)) or frozenset({0})
+    lives: dict[Key, Life] = {}
+    for tile in design.tiles:
+        if tile.declared is None:
+            life = Life(every, None, None, "whole kernel")
+        else:
+            first, last = tile.declared.first, tile.declared.last
+            points = frozenset(range(first, last + 1))
+            kind = "whole kernel" if points == every else f"steps {first} to {last}"
+            life = Life(points, Moment(first, None, f"step {first}"), Moment(last, None, f"step {last}"), kind)
+        for slot in range(max(tile.slots, 0)):
+            lives[tile.name, slot] = life
+    return lives
+
+
+# --- liveness over one program ---------------------------------------------------------------------------------------
+
+
+def _ref(use: Use, storage: Mapping[str, str]) -> Ref:
+    name = storage.get(use.tile, use.tile)
+    return (name, "ref", use.ref) if use.slot is None else (name, "slot", use.slot)
+
+
+@dataclass
+class _Liveness:
+    """Backward analysis; `at[point]` collects the references that hold a value just before or after the step."""
+
+    storage: Mapping[str, str]
+    at: dict[int, set[Ref]] = field(default_factory=lambda: defaultdict(set))
+    after_loop: list[frozenset[Ref]] = field(default_factory=list)
+    loop_head: list[frozenset[Ref]] = field(default_factory=list)
+
+    def block(self, body: tuple[Node, ...], live: frozenset[Ref]) -> frozenset[Ref]:
+        """Live references before a block, given those after it."""
+        for node in reversed(body):
+            live = self.node(node, live)
+        return live
+
+    def node(self, node: Node, live: frozenset[Ref]) -> frozenset[Ref]:
+        match node:
+            case Step():
+                return self.step(node, live)
+            case Branch(arms=arms):
+                return frozenset().union(*(self.block(arm, live) for arm in arms))
+            case Loop():
+                return self.loop(node, live)
+            case Leave(how="break"):
+                return self.after_loop[-1]
+            case Leave(how="continue"):
+                return self.loop_head[-1]
+            case Leave():
+                return frozenset()
+        return live
+
+    def step(self, step: Step, live: frozenset[Ref]) -> frozenset[Ref]:
+        before = set(live)
+        for use in step.uses:
+            if use.writes and use.covers and not use.reads:
+                before.discard(_ref(use, self.storage))
+        for use in step.uses:
+            if use.reads:
+                before.add(_ref(use, self.storage))
+        self.at[step.point] |= live | before
+        return frozenset(before)
+
+    def loop(self, loop: Loop, live: frozenset[Ref]) -> frozenset[Ref]:
+        head: frozenset[Ref] = live
+        while True:  # the set at the head only grows, so this ends
+            self.after_loop.append(live)
+            self.loop_head.append(head)
+            grown = head | self.block(loop.body, head)
+            self.after_loop.pop()
+            self.loop_head.pop()
+            if grown == head:
+                return head
+            head = grown
+
+
+def _spread(
+    program: Program, flow: _Liveness, tiles: Mapping[str, TileRecord], storage: Mapping[str, str],
+    live: dict[Key, set[int]],
+) -> None:  # fmt: skip
+    """From references to slots: a rotating reference stands for each slot; slots in flight fill their loop."""
+    named: dict[Ref, set[int]] = defaultdict(set)
+    for point, refs in flow.at.items():
+        for ref in refs:
+            named[ref].add(point)
+    for loop_points, step in _with_loop(program.body, frozenset()):
+        for use in step.uses:
+            tile = tiles.get(use.tile)
+            if tile is None:
+                continue
+            points = named[_ref(use, storage)] | {step.point}
+            slots = range(tile.slots) if use.slot is None else (use.slot,)
+            if use.slot is None and tile.slots > 1:
+                points = points | loop_points
+            for slot in slots:
+                live[use.tile, slot] |= points
+
+
+def _with_loop(body: tuple[Node, ...], around: frozenset[int]) -> Iterator[tuple[frozenset[int], Step]]:
+    """Every step with the points of its innermost loop (empty outside loops)."""
+    for node in body:
+        match node:
+            case Step():
+                yield around, node
+            case Loop(body=inner):
+                yield from _with_loop(inner, frozenset(s.point for s in steps_of(inner)))
+            case Branch(arms=arms):
+                for arm in arms:
+                    yield from _with_loop(arm, around)
+
+
+def _loops(body: tuple[Node, ...]) -> Iterator[Loop]:
+    for node in body:
+        match node:
+            case Loop(body=inner):
+                yield node
+                yield from _loops(inner)
+            case Branch(arms=arms):
+                for arm in arms:
+                    yield from _loops(arm)
+
+
+def _collect_accesses(
+    body: tuple[Node, ...], loop: str, tiles: Mapping[str, TileRecord],
+    found: dict[Key, list[tuple[Step, str, bool]]],
+) -> None:  # fmt: skip
+    for node in body:
+        match node:
+            case Step():
+                for use in node.uses:
+                    tile = tiles.get(use.tile)
+                    slots = range(tile.slots) if use.slot is None and tile else (use.slot or 0,)
+                    for slot in slots:
+                        found[use.tile, slot].append((node, loop, use.reads))
+            case Loop(label=label, body=inner):
+                _collect_accesses(inner, label, tiles, found)
+            case Branch(arms=arms):
+                for arm in arms:
+                    _collect_accesses(arm, loop, tiles, found)
+
+
+def _life(
+    tile: TileRecord, slot: int, points: frozenset[int], accesses: list[tuple[Step, str, bool]],
+    every: frozenset[int], loops: list[tuple[Loop, frozenset[int]]],
+) -> Life:  # fmt: skip
+    """Name a life the way a reader would: whole kernel, a loop, turns of a loop, or from line to line."""
+    if not accesses:
+        return Life(frozenset(), None, None, "never used", is_read=False)
+    ordered = sorted(accesses, key=lambda a: a[0].point)
+    (first, first_loop, _), (last, last_loop, _) = ordered[0], ordered[-1]
+    kind = f"l.{first.line} to l.{last.line}" if first.line != last.line else f"l.{first.line}"
+    if points == every:
+        kind = "whole kernel"
+    else:
+        exact = [loop for loop, inside in loops if inside == points]
+        if exact:
+            label = exact[0].label
+            kind = f"whole loop {label}"
+            if tile.slots > 1 and all(loop == label for _, loop, _ in ordered):
+                kind = f"loop {label}, turns {tile.slots}k" + (f"+{slot}" if slot else "")
+    return Life(points, _moment(first, first_loop), _moment(last, last_loop), kind, any(r for _, _, r in accesses))
+
+
+def _moment(step: Step, loop: str) -> Moment:
+    where = f"l.{step.line}" if step.line is not None else f"step {step.point}"
+    return Moment(step.point, step.line, f"{where} (loop {loop})" if loop else where)
