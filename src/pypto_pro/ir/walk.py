@@ -17,13 +17,14 @@ from pypto_pro.ir.nodes import Block, Expr, Place, Stmt, Var
 EXPRS: tuple[type, ...] = typing.get_args(Expr)
 STMTS: tuple[type, ...] = typing.get_args(Stmt)
 NODES: tuple[type, ...] = (*EXPRS, *STMTS, Place, Var)
-Node: TypeAlias = "Expr | Stmt | Place | Var"
+Node: TypeAlias = Any
+"""One of `NODES`."""
 
 _LEAF_FIELDS = frozenset({"span", "attrs"})
 
 
 @cache
-def child_fields(kind: type) -> tuple[str, ...]:
+def child_fields(kind: Any) -> tuple[str, ...]:
     """Names of the fields of a node class that may hold nodes, in declaration order."""
     hints = typing.get_type_hints(kind, vars(nodes))
     return tuple(
@@ -37,9 +38,14 @@ def _may_hold_node(hint: Any) -> bool:
     return hint in NODES or any(_may_hold_node(part) for part in typing.get_args(hint))
 
 
+def class_of(node: Any) -> Any:
+    """The class of a node, as the key of a table by class."""
+    return type(node)
+
+
 def children(node: Node) -> Iterator[Node]:
     """The nodes standing directly in a node's fields, in order; nested blocks' statements and variables included."""
-    for name in child_fields(type(node)):
+    for name in child_fields(class_of(node)):
         yield from _flat(getattr(node, name))
 
 
@@ -53,11 +59,11 @@ def _flat(value: Any) -> Iterator[Node]:
 
 def walk(node: Node | Block) -> Iterator[Node]:
     """A node (or every node of a block) and everything below it, parents first, in program order."""
-    stack = [node] if not isinstance(node, tuple) else list(reversed(node))
+    stack: list[Node] = [node] if not isinstance(node, tuple) else [*reversed(node)]
     while stack:
         top = stack.pop()
         yield top
-        stack += reversed(list(children(top)))
+        stack.extend(reversed([*children(top)]))
 
 
 def statements(block: Block) -> Iterator[Stmt]:
@@ -69,28 +75,29 @@ def statements(block: Block) -> Iterator[Stmt]:
 
 
 @cache
-def _block_fields(kind: type) -> tuple[str, ...]:
+def _block_fields(kind: Any) -> tuple[str, ...]:
     hints = typing.get_type_hints(kind, vars(nodes))
     return tuple(field.name for field in dataclasses.fields(kind) if hints[field.name] == Block)
 
 
 def blocks(stmt: Stmt) -> Iterator[Block]:
     """The blocks nested directly in a statement."""
-    for name in _block_fields(type(stmt)):
+    for name in _block_fields(class_of(stmt)):
         yield getattr(stmt, name)
 
 
 def expressions(stmt: Stmt) -> Iterator[Expr]:
     """The outermost expressions of a statement; those of nested blocks are not included."""
-    inner = _block_fields(type(stmt))
-    for name in child_fields(type(stmt)):
+    inner = _block_fields(class_of(stmt))
+    for name in child_fields(class_of(stmt)):
         if name not in inner:
             for child in _flat(getattr(stmt, name)):
                 yield from _expressions_in(child)
 
 
 def _expressions_in(node: Node) -> Iterator[Expr]:
-    if isinstance(node, EXPRS):
+    is_expr = isinstance(node, EXPRS)
+    if is_expr:
         yield node
     elif isinstance(node, Place):
         for child in children(node):
@@ -100,7 +107,7 @@ def _expressions_in(node: Node) -> Iterator[Expr]:
 def map_children(node: Any, change: Callable[[Any], Any]) -> Any:
     """The node with `change` applied to each node directly below it; the same object when nothing changed."""
     changed = {}
-    for name in child_fields(type(node)):
+    for name in child_fields(class_of(node)):
         old = getattr(node, name)
         new = _map_value(old, change)
         if new is not old:
@@ -122,10 +129,10 @@ def rewrite(node: Any, change: Callable[[Any], Any]) -> Any:
 
 def rewrite_block(block: Block, change: Callable[[Stmt], Iterable[Stmt]]) -> Block:
     """The block with every statement replaced by any number of statements; nested blocks first."""
-    done: list[Stmt] = []
+    done: list[Any] = []
     for stmt in block:
-        inner = {name: rewrite_block(getattr(stmt, name), change) for name in _block_fields(type(stmt))}
-        changed = {name: new for name, new in inner.items() if new != getattr(stmt, name)}
+        inner = {name: rewrite_block(getattr(stmt, name), change) for name in _block_fields(class_of(stmt))}
+        changed: dict[str, Any] = {name: new for name, new in inner.items() if new is not getattr(stmt, name)}
         done += change(dataclasses.replace(stmt, **changed) if changed else stmt)
     return tuple(done)
 
@@ -137,5 +144,5 @@ def bound_vars(stmt: Stmt) -> tuple[Var, ...]:
             return (var,) if cursor is None else (var, cursor)
         case nodes.Op(results=results):
             return results
-    var = getattr(stmt, "var", None)
-    return (var,) if isinstance(var, Var) else ()
+    bound: Any = getattr(stmt, "var", None)
+    return (bound,) if isinstance(bound, Var) else ()

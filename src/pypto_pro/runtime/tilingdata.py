@@ -79,7 +79,8 @@ class TilingLayout:
         return f"{self.name}.{member.name}"
 
     def _items(self, member: Member, value: Any) -> Iterator[Any]:
-        if isinstance(value, str | bytes | bytearray) or not (hasattr(value, "__len__") and hasattr(value, "__getitem__")):
+        is_indexable = hasattr(value, "__len__") and hasattr(value, "__getitem__")
+        if isinstance(value, str | bytes | bytearray) or not is_indexable:
             raise TypeError(f"`{self._shown(member)}` takes {member.length} values, found {type(value).__name__}")
         if len(value) != member.length:
             raise ValueError(f"`{self._shown(member)}` takes {member.length} values, found {len(value)}")
@@ -101,7 +102,7 @@ def _number(value: Any, dtype: DataType, shown: str) -> Any:
         return bool(value)
     try:
         if dtype is DataType.DT_FP32:
-            return _to_fp32(float(value) if not isinstance(value, str | bytes) else _reject(value))
+            return _to_fp32(value)
         number = value.__index__()
     except (TypeError, AttributeError):
         wanted = _PYTHON_NAME[dtype]
@@ -109,13 +110,11 @@ def _number(value: Any, dtype: DataType, shown: str) -> Any:
     return (number + _WRAP // 2) % _WRAP - _WRAP // 2
 
 
-def _reject(value: Any) -> float:
-    raise TypeError(value)
-
-
-def _to_fp32(value: float) -> float:
-    """The float rounded to FP32; what is too large becomes an infinity, as in C."""
+def _to_fp32(value: Any) -> float:
+    """The number rounded to FP32; what is too large becomes an infinity, as in C. TypeError for texts."""
+    if isinstance(value, str | bytes):
+        raise TypeError(value)
     try:
-        return float(struct.unpack("<f", struct.pack("<f", value))[0])
+        return float(struct.unpack("<f", struct.pack("<f", float(value)))[0])
     except OverflowError:
         return float("inf") if value > 0 else float("-inf")

@@ -35,11 +35,13 @@ class TilingKeyField:
 class TilingKeySchema:
     """The checked fields of a tiling key class, in definition order."""
 
-    owner: type
+    owner: Any
     fields: tuple[tuple[str, TilingKeyField], ...]
 
     @classmethod
-    def of(cls, owner: Any, parameters: Iterable[str] = (), outer_names: Mapping[str, Any] | None = None) -> TilingKeySchema:
+    def of(
+        cls, owner: Any, parameters: Iterable[str] = (), outer_names: Mapping[str, Any] | None = None
+    ) -> TilingKeySchema:
         """The schema of a class; `parameters` and `outer_names` are the names its fields must not hide.
 
         Raises ValueError for anything the rules of the language reject.
@@ -88,7 +90,7 @@ class TilingKeySchema:
         """What `is_valid` says of actual values in field order; true without one."""
         if not hasattr(self.owner, "is_valid"):
             return True
-        return bool(self.owner.__new__(self.owner).is_valid(values))
+        return bool(object.__new__(self.owner).is_valid(values))
 
     def pack(self, key: Mapping[str, int]) -> int:
         """The 64-bit number of a checked key."""
