@@ -1,4 +1,8 @@
-"""The long form of a code: one Markdown page each, shipped inside the package."""
+"""The long form of a code: one Markdown page each, shipped inside the package.
+
+A page holds what the code means, `## Broken` and `## Mended` with a Python block each, and `## On the device`. The
+blocks assume `import numpy as np` and `import pypto_pro.language as pl` and end with the launch, so a test runs them.
+"""
 
 from __future__ import annotations
 
@@ -17,4 +21,6 @@ def explain(code: str) -> str:
     if wanted not in CODES:
         near = nearest(wanted, CODES)
         raise KeyError(f"unknown code {code!r}" + (f"; did you mean {near}?" if near else ""))
-    return (files("pypto_pro.diag") / "pages" / f"{wanted}.md").read_text(encoding="utf-8")
+    entry = CODES[wanted]
+    page = (files("pypto_pro.diag") / "pages" / f"{wanted}.md").read_text(encoding="utf-8")
+    return f"# {wanted} {entry.kind} ({entry.severity}): {entry.meaning}\n\n{page}"

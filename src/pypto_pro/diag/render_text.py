@@ -148,7 +148,7 @@ def _colored(lines: Iterable[Line]) -> str:
     from rich.text import Text
 
     text = Text("\n").join(Text.assemble(*((piece.text, piece.style) for piece in line)) for line in lines)
-    console = Console(force_terminal=True, color_system="standard", highlight=False)
+    console = Console(force_terminal=True, color_system="standard", no_color=False, highlight=False)
     with console.capture() as capture:
         console.print(text, soft_wrap=True, end="")
     return capture.get()

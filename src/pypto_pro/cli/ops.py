@@ -1,0 +1,105 @@
+"""`pypto-pro ops [NAME] [--json]`: the op table as a list, or one entry of it."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import click
+
+from pypto_pro.cli.tables import print_table
+from pypto_pro.diag.names import nearest
+from pypto_pro.ops.entry import OpEntry
+from pypto_pro.ops.table import all_ops
+
+DEPENDS = "by operands"  # the pipe or section follows from the operand spaces
+
+
+def to_json(entry: OpEntry) -> dict[str, Any]:
+    """The public facts of one entry: what `--json` prints."""
+    return {
+        "name": entry.name,
+        "aliases": list(entry.aliases),
+        "family": entry.family,
+        "kind": entry.kind,
+        "pipe": _fixed(entry.pipe),
+        "section": _fixed(entry.section),
+        "native": entry.native,
+        "doc": entry.doc,
+    }
+
+
+def _fixed(value: Any) -> str | None:
+    """The name of a pipe or section; DEPENDS when a rule chooses it."""
+    if value is None:
+        return None
+    if inspect.isroutine(value):
+        return DEPENDS
+    return str(value) if isinstance(value, str) else str(value.name)
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON list of entries.")
+def command(name: str | None, as_json: bool) -> None:
+    """List the operations of the language, or show the entry of NAME (`pl.add`, `add`, `vf.exp`)."""
+    entries = all_ops()
+    found = entries if name is None else _find(name, entries)
+    if as_json:
+        click.echo(json.dumps([to_json(entry) for entry in found], indent=1))
+    elif name is None:
+        _print_list(found)
+    else:
+        for entry in found:
+            _print_entry(entry)
+
+
+def _find(name: str, entries: Iterable[OpEntry]) -> list[OpEntry]:
+    """Entries whose full name or alias is `name`, else those whose last parts are. Raises UsageError for none."""
+    by_name: dict[str, list[OpEntry]] = {}
+    for entry in entries:
+        for spelled in (entry.name, *entry.aliases):
+            by_name.setdefault(spelled, []).append(entry)
+    exact = by_name.get(name) or by_name.get(f"pl.{name}")
+    found = exact or [entry for entry in entries if name in {n.rsplit(".", 1)[-1] for n in (entry.name, *entry.aliases)}]
+    if not found:
+        leaves = {spelled.rsplit(".", 1)[-1]: spelled for spelled in by_name}
+        near = nearest(name, by_name) or leaves.get(nearest(name.rsplit(".", 1)[-1], leaves) or "")
+        raise click.UsageError(f"no operation '{name}'" + (f"; did you mean '{near}'?" if near else ""))
+    return found
+
+
+def _print_list(entries: list[OpEntry]) -> None:
+    rows = []
+    for entry in entries:
+        facts = to_json(entry)
+        words = (entry.doc.splitlines() or [""])[0]
+        rows.append((entry.name, entry.family, entry.kind, facts["pipe"] or "", facts["section"], entry.native, words))
+    print_table(("name", "family", "kind", "pipe", "section", "native", "what it does"), rows)
+
+
+def _print_entry(entry: OpEntry) -> None:
+    facts = to_json(entry)
+    click.echo(f"{entry.name}({_signature(entry)})")
+    for key in ("aliases", "family", "kind", "pipe", "section", "native"):
+        value = ", ".join(facts[key]) if isinstance(facts[key], list) else facts[key]
+        if value:
+            click.echo(f"  {key:8} {value}")
+    if entry.tolerance is not None:
+        click.echo(f"  native differs from the definition by at most {entry.tolerance.rule}: {entry.tolerance.reason}")
+    if entry.doc:
+        click.echo("\n" + "\n".join(f"  {line}".rstrip() for line in entry.doc.splitlines()))
+
+
+def _signature(entry: OpEntry) -> str:
+    """Parameters as the author writes them, `*` before those that only keywords reach."""
+    parts = []
+    star = False
+    for param in entry.params:
+        if param.keyword_only and not star:
+            parts.append("*")
+            star = True
+        parts.append(param.name if param.required else f"{param.name}={param.default}")
+    return ", ".join(parts)
