@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -178,6 +180,22 @@ def test_read_and_write_match_single_elements(window, addr: int, seed: int) -> N
     assert (mem[untouched] == before[untouched]).all()
     write(mem, addr, geo, r0, c0, got)
     assert (mem == before).all()  # nibbles beside the window too
+
+
+@pytest.mark.parametrize("layout", list(L))
+def test_four_bit_windows_that_cut_bytes(layout: L) -> None:
+    """Every small window around a box corner; each nibble of memory is its own number modulo 16."""
+    geo = geometry(layout, 512, D.DT_FP4E2M1, 128, 128)
+    random = np.random.default_rng(1)
+    mem = random.integers(0, 256, 128 * 64, np.uint8)
+    for r0, c0, rows, cols in itertools.product((14, 15, 62), (14, 63, 64), (1, 2, 4), (1, 2, 3)):
+        got = read(mem, 0, geo, r0, c0, rows, cols)
+        assert got.tolist() == [[element(mem, 0, geo, r0 + i, c0 + j) for j in range(cols)] for i in range(rows)]
+        after = mem.copy()
+        write(after, 0, geo, r0, c0, got ^ np.uint8(15))
+        whole, changed = read(mem, 0, geo, 0, 0, 128, 128), read(after, 0, geo, 0, 0, 128, 128)
+        whole[r0 : r0 + rows, c0 : c0 + cols] ^= 15
+        assert (whole == changed).all()
 
 
 @given(windows(), st.sampled_from((0, 96)))

@@ -158,10 +158,8 @@ def _to_format(values: Values, fmt: FloatFormat, rule: RoundMode, saturate: bool
     limit = fmt.max_finite if saturate else fmt.inf or fmt.nan or fmt.max_finite
     code = np.where(over, unsigned(limit), code) | sign
     nan = src.magnitude > unsigned(src.infinity)
-    if fmt.nan is None or (saturate and not keep_nan):
-        code[nan] = 0
-    else:  # only FP8E4M3FN keeps the sign: its NaN is the code past the largest finite one
-        code[nan] = fmt.nan if fmt.inf is not None else fmt.nan | sign[nan]
+    # the sign of a NaN depends on the host that made it
+    code[nan] = 0 if fmt.nan is None or (saturate and not keep_nan) else fmt.nan
     return code
 
 
