@@ -6,7 +6,7 @@ import pickle
 from pathlib import Path
 
 import pytest
-from diag_samples import finding, race, source  # noqa: F401
+from diag_samples import finding, race
 
 from pypto_pro.diag import NOWHERE, Severity, Span, errors
 
@@ -62,13 +62,13 @@ def test_without_a_place() -> None:
     assert errors.ParserSyntaxError("no place").source_lines is None
 
 
-def test_source_lines_are_those_of_the_file(source: str) -> None:  # noqa: F811
+def test_source_lines_are_those_of_the_file(source: str) -> None:
     lines = errors.ParserTypeError("wrong", Span(source, 3, 4)).source_lines
     assert lines is not None
     assert lines[2] == "    load(a, x)\n"
 
 
-def test_labels_calls_and_another_code(source: str) -> None:  # noqa: F811
+def test_labels_calls_and_another_code(source: str) -> None:
     error = errors.ParserSyntaxError(
         "misaligned", Span(source, 3, 4, 3, 8), labels=[Span(source, 2, 4, 2, 5, "made here")], code="M102",
         calls=[Span(source, 15, 4, label="grab")],
@@ -78,13 +78,13 @@ def test_labels_calls_and_another_code(source: str) -> None:  # noqa: F811
     assert "in `grab` called at k.py:15" in str(error)
 
 
-def test_ssa_violation_shows_the_first_binding(source: str) -> None:  # noqa: F811
+def test_ssa_violation_shows_the_first_binding(source: str) -> None:
     error = errors.SSAViolationError("`a` is bound twice", Span(source, 5, 4), previous=Span(source, 2, 4, 2, 5))
     assert error.previous == Span(source, 2, 4, 2, 5)
     assert "- first bound here" in str(error)
 
 
-def test_of_and_error_for(source: str) -> None:  # noqa: F811
+def test_of_and_error_for(source: str) -> None:
     titled = finding("M102", "off", title="ParserSyntaxError")
     assert type(errors.error_for(titled)) is errors.ParserSyntaxError
     assert errors.error_for(titled).diagnostic is titled
@@ -94,7 +94,7 @@ def test_of_and_error_for(source: str) -> None:  # noqa: F811
     assert type(errors.error_for(race(source))) is errors.CheckError
 
 
-def test_check_error_prints_all_findings_worst_first(source: str) -> None:  # noqa: F811
+def test_check_error_prints_all_findings_worst_first(source: str) -> None:
     error = errors.CheckError.from_findings([finding("D107", "a NaN"), race(source), finding("S113", "twice")])
     assert [found.severity for found in error.findings] == [Severity.ERROR, Severity.WARNING, Severity.NOTE]
     assert error.diagnostic.code == "S101"
@@ -103,7 +103,7 @@ def test_check_error_prints_all_findings_worst_first(source: str) -> None:  # no
         errors.CheckError.from_findings([])
 
 
-def test_errors_survive_pickling(source: str) -> None:  # noqa: F811
+def test_errors_survive_pickling(source: str) -> None:
     for error in (errors.ParserTypeError("wrong", Span(source, 3, 4)), errors.CheckError.from_findings([race(source)])):
         again = pickle.loads(pickle.dumps(error))
         assert type(again) is type(error)

@@ -7,7 +7,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from diag_samples import finding, race, source  # noqa: F401
+from diag_samples import finding, race
 
 from pypto_pro.diag import NOWHERE, Diagnostic, Severity, Span
 from pypto_pro.diag.render_text import render, summary
@@ -17,7 +17,7 @@ def expect(diagnostic: Diagnostic, text: str) -> None:
     assert render([diagnostic], color=False) == textwrap.dedent(text).strip("\n")
 
 
-def test_both_parties_in_line_order(source: str) -> None:  # noqa: F811
+def test_both_parties_in_line_order(source: str) -> None:
     diagnostic = race(
         source,
         notes=("UB bytes 0..2048 of `a`; AIV0 of block 3, i=1", "the schedule was `latest`"),
@@ -41,7 +41,7 @@ def test_both_parties_in_line_order(source: str) -> None:  # noqa: F811
     )
 
 
-def test_title_calls_consequences_and_whereabouts(source: str) -> None:  # noqa: F811
+def test_title_calls_consequences_and_whereabouts(source: str) -> None:
     diagnostic = finding(
         "P002",
         "`load` needs two offsets, found one",
@@ -68,14 +68,14 @@ def test_title_calls_consequences_and_whereabouts(source: str) -> None:  # noqa:
     )
 
 
-def test_the_inlined_at_chain_serves_as_call_chain(source: str) -> None:  # noqa: F811
+def test_the_inlined_at_chain_serves_as_call_chain(source: str) -> None:
     outer = Span(source, 2, 0, label="outer")
     inner = Span(source, 5, 4, label="inner", inlined_at=outer)
     text = render([finding("P001", "no", Span(source, 3, 4, 3, 8, inlined_at=inner))], color=False)
     assert text.index("in `inner` called at k.py:5") < text.index("in `outer` called at k.py:2")
 
 
-def test_distant_lines_wide_characters_tabs_and_long_spans(source: str) -> None:  # noqa: F811
+def test_distant_lines_wide_characters_tabs_and_long_spans(source: str) -> None:
     diagnostic = finding(
         "S102",
         "nobody can move",
@@ -102,7 +102,7 @@ def test_distant_lines_wide_characters_tabs_and_long_spans(source: str) -> None:
     )
 
 
-def test_one_line_twice_keeps_both_labels_and_drops_repeats(source: str) -> None:  # noqa: F811
+def test_one_line_twice_keeps_both_labels_and_drops_repeats(source: str) -> None:
     mine = Span(source, 5, 4, 5, 13, "block 1 writes here")
     other = Span(source, 5, 4, 5, 13, "block 0 wrote here")
     expect(
@@ -118,7 +118,7 @@ def test_one_line_twice_keeps_both_labels_and_drops_repeats(source: str) -> None
     )
 
 
-def test_a_span_that_knows_only_its_line_marks_the_statement(source: str) -> None:  # noqa: F811
+def test_a_span_that_knows_only_its_line_marks_the_statement(source: str) -> None:
     expect(
         finding("S103", "polls for ever", Span(source, 5)),
         """
@@ -131,7 +131,7 @@ def test_a_span_that_knows_only_its_line_marks_the_statement(source: str) -> Non
     )
 
 
-def test_two_files_have_an_excerpt_each_and_an_unreadable_one_still_prints(source: str) -> None:  # noqa: F811
+def test_two_files_have_an_excerpt_each_and_an_unreadable_one_still_prints(source: str) -> None:
     expect(
         finding("S101", "far apart", Span(source, 5, 4, 5, 7, "here"), Span("/nowhere/lib.py", 120, 8, label="there")),
         """
@@ -148,7 +148,7 @@ def test_two_files_have_an_excerpt_each_and_an_unreadable_one_still_prints(sourc
     )
 
 
-def test_places_past_the_line_or_without_a_line(source: str) -> None:  # noqa: F811
+def test_places_past_the_line_or_without_a_line(source: str) -> None:
     assert "^" in render([finding("P001", "past", Span(source, 3, 400, 3, 500))], color=False)
     assert render([finding("P020", "no place", NOWHERE, notes=("a note",))], color=False) == (
         "error[P020]: no place\n  = note: a note"
@@ -160,7 +160,7 @@ def test_several_lines_in_message_and_note_are_indented() -> None:
     assert text == "error[P008]: first\n  second\n  = note: one\n          two"
 
 
-def test_color_changes_no_character(source: str) -> None:  # noqa: F811
+def test_color_changes_no_character(source: str) -> None:
     diagnostics = [race(source, count=2), finding("S113", "twice")]
     colored = render(diagnostics, color=True)
     assert "\x1b[1;31m" in colored
@@ -184,6 +184,6 @@ def test_several_are_parted_by_a_blank_line_and_counted() -> None:
     assert render([], color=False) == ""
 
 
-def test_golden(source: str, golden: object) -> None:  # noqa: F811
+def test_golden(source: str, golden: object) -> None:
     everything = [race(source, count=2), Diagnostic("D107", "nan_born", Severity.NOTE, "64 NaN", (Span(source, 5, 4),))]
     golden(Path("expected/diagnostics.txt"), render(everything, color=False))  # type: ignore[operator]

@@ -44,7 +44,9 @@ class LazyGroup(click.Group):
         assert isinstance(command, click.Command)
         return command
 
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
         """As click does, with the nearest name in the message about an unknown one."""
         if args and not args[0].startswith("-") and args[0] not in self.list_commands(ctx):
             near = nearest(args[0], self.list_commands(ctx))

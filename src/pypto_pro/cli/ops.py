@@ -57,18 +57,20 @@ def command(name: str | None, as_json: bool) -> None:
 
 
 def _find(name: str, entries: Iterable[OpEntry]) -> list[OpEntry]:
-    """Entries whose full name or alias is `name`, else those whose last parts are. Raises UsageError for none."""
-    by_name: dict[str, list[OpEntry]] = {}
-    for entry in entries:
-        for spelled in (entry.name, *entry.aliases):
-            by_name.setdefault(spelled, []).append(entry)
+    """The entry named `name` in full, else those whose last part it is. Raises UsageError when there are none."""
+    by_name = {spelled: entry for entry in entries for spelled in (entry.name, *entry.aliases)}
     exact = by_name.get(name) or by_name.get(f"pl.{name}")
-    found = exact or [entry for entry in entries if name in {n.rsplit(".", 1)[-1] for n in (entry.name, *entry.aliases)}]
-    if not found:
-        leaves = {spelled.rsplit(".", 1)[-1]: spelled for spelled in by_name}
-        near = nearest(name, by_name) or leaves.get(nearest(name.rsplit(".", 1)[-1], leaves) or "")
-        raise click.UsageError(f"no operation '{name}'" + (f"; did you mean '{near}'?" if near else ""))
-    return found
+    if exact is not None:
+        return [exact]
+    by_leaf: dict[str, dict[str, OpEntry]] = {}
+    for spelled, entry in by_name.items():
+        by_leaf.setdefault(spelled.rsplit(".", 1)[-1], {})[entry.name] = entry
+    if name in by_leaf:
+        return list(by_leaf[name].values())
+    near = nearest(name, by_name)
+    if near is None and (leaf := nearest(name.rsplit(".", 1)[-1], by_leaf)):
+        near = next(iter(by_leaf[leaf]))
+    raise click.UsageError(f"no operation '{name}'" + (f"; did you mean '{near}'?" if near else ""))
 
 
 def _print_list(entries: list[OpEntry]) -> None:

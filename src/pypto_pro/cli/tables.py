@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
-PIPED_WIDTH = 400
+PIPED_WIDTH = 2000
 
 
 def console() -> Console:
@@ -16,12 +17,22 @@ def console() -> Console:
     return made if made.is_terminal else Console(width=PIPED_WIDTH, highlight=False)
 
 
-def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None) -> None:
-    """Rows under headings, one line each; in a narrow terminal the last column is cut with an ellipsis."""
+def print_table(
+    headings: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None, wrap: bool = False
+) -> None:
+    """Rows under headings, one line each; a narrow terminal cuts the last column, or wraps it if `wrap`."""
+    out = console()
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     for heading in headings:
-        is_last = heading == headings[-1]
-        table.add_column(heading, no_wrap=True, overflow="ellipsis", ratio=1 if is_last else None)
+        stretches = heading == headings[-1] and out.is_terminal
+        table.add_column(
+            heading, no_wrap=not (stretches and wrap), overflow="ellipsis", ratio=1 if stretches else None
+        )
     for row in rows:
-        table.add_row(*row)
-    console().print(table)
+        table.add_row(*(Text(cell) for cell in row))
+    if out.is_terminal:
+        out.print(table)
+        return
+    with out.capture() as capture:
+        out.print(table)
+    print("\n".join(line.rstrip() for line in capture.get().splitlines()))

@@ -1,0 +1,232 @@
+"""The command line frame, and the sub-commands ops, explain, doctor and ir."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+from diag_samples import finding, race
+
+import pypto_pro
+from pypto_pro import cli
+from pypto_pro.cli import doctor, main
+from pypto_pro.cli import ir as ir_command
+from pypto_pro.cli import ops as ops_command
+from pypto_pro.diag import CODES
+from pypto_pro.diag.errors import CheckError, ParserTypeError
+from pypto_pro.ops.entry import OpEntry
+
+
+def run(*args: str) -> Result:
+    return CliRunner().invoke(main, args, prog_name="pypto-pro")
+
+
+def test_help_lists_every_command_without_importing_one() -> None:
+    code = (
+        "import sys; from pypto_pro.cli import main\n"
+        "try: main(['--help'], prog_name='pypto-pro')\n"
+        "except SystemExit: pass\n"
+        "heavy = ('numpy', 'rich', 'llvmlite', 'scipy', 'torch', 'pypto_pro.ops', 'pypto_pro.runtime')\n"
+        "print([m for m in heavy if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    lines = done.stdout.splitlines()
+    assert lines[-1] == "[]"
+    for name in main.list_commands(click.Context(main)):
+        assert any(line.split()[:1] == [name] for line in lines)
+
+
+def test_every_command_loads_and_has_help() -> None:
+    names = main.list_commands(click.Context(main))
+    assert {"ops", "explain", "doctor", "ir"} <= set(names) <= set(cli.SUMMARIES)
+    for name in names:
+        done = run(name, "--help")
+        assert done.exit_code == 0, done.output
+        assert "Usage: pypto-pro" in done.output
+
+
+def test_every_module_of_a_command_is_listed() -> None:
+    modules = {path.stem for path in Path(cli.__file__).parent.glob("*.py")}
+    commands = {name for name in modules - {"__init__"} if hasattr(sys.modules.get(f"pypto_pro.cli.{name}"), "command")}
+    assert commands <= set(cli.SUMMARIES)
+
+
+def test_version() -> None:
+    assert run("--version").output == f"pypto-pro, version {pypto_pro.__version__}\n"
+
+
+def test_an_unknown_command_is_a_usage_error_with_the_nearest_name() -> None:
+    done = run("explian")
+    assert done.exit_code == 2
+    assert "did you mean 'explain'?" in done.output
+    assert run("--nonsense").exit_code == 2
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_a_diagnosed_mistake_is_printed_and_ends_with_status_1(
+    monkeypatch: pytest.MonkeyPatch, several: bool, source: str
+) -> None:
+    def fail() -> None:
+        raise CheckError.from_findings([race(source), finding("S113", "b")]) if several else ParserTypeError("wrong")
+
+    monkeypatch.setattr("pypto_pro.cli.doctor.command", click.Command("doctor", callback=fail))
+    done = run("doctor")
+    assert done.exit_code == 1
+    expected = ["error[S101]: `exp` reads", "warning[S113]: b"] if several else ["error[P002] ParserTypeError: wrong"]
+    for text in expected:
+        assert text in done.stderr
+    assert "Traceback" not in done.output
+
+
+# --- explain ---------------------------------------------------------------------------------------------------------
+
+
+def test_explain_lists_all_codes() -> None:
+    done = run("explain")
+    assert done.exit_code == 0
+    for entry in CODES.values():
+        assert any(line.startswith(entry.code) and entry.meaning in line for line in done.output.splitlines())
+
+
+def test_explain_one_code() -> None:
+    done = run("explain", "s101")
+    assert done.exit_code == 0
+    assert done.output.startswith("# S101 race (error): unordered conflicting accesses\n")
+    assert "## Mended" in done.output
+
+
+def test_explain_an_unknown_code() -> None:
+    done = run("explain", "X9")
+    assert done.exit_code == 2
+    assert "unknown code 'X9'" in done.output
+
+
+# --- ops -------------------------------------------------------------------------------------------------------------
+
+
+def test_ops_json_has_the_promised_keys() -> None:
+    done = run("ops", "--json")
+    assert done.exit_code == 0
+    entries = json.loads(done.output)
+    by_name = {entry["name"]: entry for entry in entries}
+    assert len(by_name) == len(entries) > 50
+    for entry in entries:
+        assert {"name", "aliases", "family", "kind", "pipe", "section", "native", "doc"} <= entry.keys()
+        assert entry["kind"] in ("op", "construct", "query")
+        assert entry["native"] in ("lowered", "callback", "none")
+        assert entry["section"] in ("vector", "cube", "both", ops_command.DEPENDS)
+    assert (by_name["pl.add"]["pipe"], by_name["pl.add"]["section"]) == ("V", "vector")
+    assert by_name["pl.store"]["pipe"] == ops_command.DEPENDS
+
+
+def test_ops_text_is_one_line_an_entry() -> None:
+    lines = run("ops").output.splitlines()
+    assert len(lines) == 1 + len(json.loads(run("ops", "--json").output))
+    assert any(line.split()[:1] == ["pl.load"] for line in lines)
+
+
+def test_ops_by_full_name_short_name_and_alias() -> None:
+    full = run("ops", "pl.add").output
+    assert full == run("ops", "add").output
+    assert full.startswith("pl.add(out, lhs, rhs)\n")
+    assert "  pipe     V\n" in full
+    (entry,) = json.loads(run("ops", "adds", "--json").output)
+    assert entry["name"] == "pl.add"
+
+
+def test_ops_shows_keywords_with_their_defaults() -> None:
+    assert run("ops", "pl.load").output.startswith("pl.load(")
+    assert "order=None" in run("ops", "pl.load").output
+
+
+def test_ops_unknown_name() -> None:
+    done = run("ops", "pl.lod")
+    assert done.exit_code == 2
+    assert "did you mean 'pl.load'?" in done.output
+
+
+def test_pipe_and_section_rules_are_told_from_fixed_ones() -> None:
+    entry = OpEntry("pl.x", (), None, lambda **operands: None, lambda **operands: None, "f")  # type: ignore[arg-type]
+    facts = ops_command.to_json(entry)
+    assert (facts["pipe"], facts["section"]) == (ops_command.DEPENDS, ops_command.DEPENDS)
+    assert ops_command.to_json(OpEntry("pl.x", (), None, None, lambda **o: None, "f"))["pipe"] is None  # type: ignore[arg-type]
+
+
+# --- doctor ----------------------------------------------------------------------------------------------------------
+
+
+def test_doctor_on_a_sound_installation() -> None:
+    done = run("doctor", "--json")
+    facts = json.loads(done.output)
+    assert (done.exit_code, facts["problems"]) == (0, [])
+    assert facts["version"] == pypto_pro.__version__
+    assert facts["packages"]["numpy"]
+    assert facts["cache"]["writable"]
+    assert facts["cpu"]["features"]
+    assert facts["blas"]["name"]
+    text = run("doctor").output
+    assert "PYPTO_PRO_EXECUTOR" in text
+    assert text.endswith("no problems found\n")
+
+
+def test_doctor_names_wrong_and_misspelled_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYPTO_PRO_EXECUTOR", "nativ")
+    monkeypatch.setenv("PYPTO_PRO_THREAD", "2")
+    done = run("doctor")
+    assert done.exit_code == 1
+    assert "problem: PYPTO_PRO_EXECUTOR is 'nativ'; valid are native, interp" in done.output
+    assert "problem: PYPTO_PRO_THREAD is no setting; did you mean PYPTO_PRO_THREADS?" in done.output
+
+
+def test_doctor_names_a_missing_package_and_a_cache_it_cannot_write(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(doctor, "_writable", lambda path: False)
+    assert "cannot be written" in run("doctor").output
+    monkeypatch.setattr(doctor, "_version", lambda name: None if name == "scipy" else "1")
+    done = run("doctor")
+    assert done.exit_code == 1
+    assert "problem: scipy is not installed" in done.output
+
+
+def test_writable_looks_at_the_nearest_directory_there_is(tmp_path: Path) -> None:
+    assert doctor._writable(tmp_path / "a" / "b")
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    assert not doctor._writable(tmp_path / "file")
+
+
+# --- ir --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "parsed"),
+    [("k.py:softmax", ("k.py", "softmax")), ("k.py", ("k.py", None)), ("C:\\k.py", ("C:\\k.py", None)),
+     ("C:\\k.py:add", ("C:\\k.py", "add"))],
+)  # fmt: skip
+def test_ir_target(text: str, parsed: tuple[str, str | None]) -> None:
+    assert ir_command.parse_target(text) == parsed
+
+
+def test_ir_keys_and_shapes() -> None:
+    assert ir_command.parse_key("mode=3") == ("mode", 3)
+    assert ir_command.parse_key("causal=True") == ("causal", True)
+    assert ir_command.parse_key("dtype=DT_FP16") == ("dtype", "DT_FP16")
+    assert ir_command.parse_shape("x=2x30") == ("x", (2, 30))
+    assert ir_command.parse_shape("x=") == ("x", ())
+    for wrong in ("x", "=3"):
+        with pytest.raises(click.BadParameter):
+            ir_command.parse_key(wrong)
+    for wrong in ("x", "x=2x0", "x=axb"):
+        with pytest.raises(click.BadParameter):
+            ir_command.parse_shape(wrong)
+
+
+def test_ir_of_a_missing_file_is_a_usage_error() -> None:
+    done = run("ir", "nowhere.py:k")
+    assert done.exit_code == 2
+    assert "no file 'nowhere.py'" in done.output
