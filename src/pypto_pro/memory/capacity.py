@@ -18,7 +18,7 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True)
 class Totals:
-    """Numbers of one used space, in bytes. `passes`: starts at 0 or above, overlaps are proved, the highest end fits."""
+    """Numbers of one used space, in bytes. `passes`: starts are not negative, overlaps are proved, the top fits."""
 
     space: MemorySpace
     effective: int
