@@ -281,11 +281,11 @@ class OpEntry:
         return self.pipe(**operands) if callable(self.pipe) else self.pipe
 
 
-def read_params(body: Facet) -> tuple[Param, ...]:
-    """The parameters of a function whose annotations are `Annotated[T, Operand | Keyword]`."""
+def read_params(body: Facet, skip: int = 0) -> tuple[Param, ...]:
+    """The parameters of a function annotated `Annotated[T, Operand | Keyword]`, without the first `skip` ones."""
     hints = typing.get_type_hints(body, include_extras=True)
     params = []
-    for name, parameter in inspect.signature(body).parameters.items():
+    for name, parameter in list(inspect.signature(body).parameters.items())[skip:]:
         spec = next(m for m in hints[name].__metadata__ if isinstance(m, Operand | Keyword))
         params.append(Param(name, spec, parameter.default, parameter.kind is inspect.Parameter.KEYWORD_ONLY))
     return tuple(params)

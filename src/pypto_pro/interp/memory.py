@@ -1,0 +1,212 @@
+"""Memories and what refers to them: storage instances, host buffers, tile and tensor descriptors, pointers.
+
+A descriptor is mutable and belongs to the scalar unit; the operand an instruction captures at issue is a frozen
+snapshot (`SimTile`, `SimTensor`). A descriptor makes a new snapshot only when it changes, so equal operands are
+usually the same object and what depends on them can be cached by identity.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pypto_pro.enums import MemorySpace, TensorLayout
+from pypto_pro.ir.launch import BufferValue
+from pypto_pro.ir.types import TensorType, TileType
+from pypto_pro.ops.operands import TileArg, tile_geometry
+from pypto_pro.ops.tensors import TensorArg
+
+POISON = 0xFF
+"""Fresh on-chip bytes: NaN in every float format, -1 in the integers."""
+
+
+@dataclass(slots=True, eq=False)
+class Storage:
+    """One memory instance. GM is one instance whose byte addresses are host addresses; others start at 0."""
+
+    name: str
+    """As a report prints it: `UB of AIV0, block 3`, `GM`."""
+    space: MemorySpace
+    capacity: int
+    """Bytes that may be addressed; 0 for GM, where every buffer has its own size."""
+    mem: NDArray[np.uint8]
+    fresh: bool = True
+    """Whether its bytes are undefined until written (GM comes filled by the host)."""
+
+    @classmethod
+    def on_chip(cls, name: str, space: MemorySpace, capacity: int, poison: int = POISON) -> Storage:
+        """A poisoned memory."""
+        return cls(name, space, capacity, np.full(capacity, poison, np.uint8))
+
+
+GM = Storage("GM", MemorySpace.DDR, 0, np.zeros(0, np.uint8), fresh=False)
+
+
+@dataclass(slots=True, eq=False)
+class Buffer:
+    """Host memory behind a tensor or pointer argument; address 0 with size 0 is the null pointer."""
+
+    name: str
+    address: int
+    mem: NDArray[np.uint8]
+
+    @classmethod
+    def of(cls, name: str, value: BufferValue) -> Buffer:
+        """A view of the caller's bytes, never a copy."""
+        if value.size_bytes == 0:
+            return cls(name, value.address, np.zeros(0, np.uint8))
+        raw = memoryview((ctypes.c_uint8 * value.size_bytes).from_address(value.address)).cast("B")
+        return cls(name, value.address, np.frombuffer(raw, np.uint8))
+
+
+@dataclass(frozen=True, slots=True)
+class GmPtr:
+    """A GM address: a buffer and a byte offset into it, which may lie outside."""
+
+    buffer: Buffer
+    offset: int
+
+    def plus(self, count: int) -> GmPtr:
+        """Moved by `count` bytes."""
+        return GmPtr(self.buffer, self.offset + count)
+
+    @property
+    def is_null(self) -> bool:
+        """Whether it is the null pointer."""
+        return self.buffer.address + self.offset == 0
+
+    @property
+    def address(self) -> int:
+        """The host address."""
+        return self.buffer.address + self.offset
+
+
+@dataclass(slots=True, eq=False)
+class SimTile(TileArg):
+    """A captured tile operand. `stores`: the memory instances `mem`, or `peers`, belong to; `name` for reports."""
+
+    stores: tuple[Storage, ...] = ()
+    name: str = ""
+
+    def moved(self, elements: int) -> SimTile:
+        """The same tile further on by `elements` (vector functions only)."""
+        addr = self.addr + elements * self.type.dtype.bits() // 8
+        return SimTile(self.type, self.mem, addr, self.vr, self.vc, self.peers, self.stores, self.name)
+
+
+@dataclass(slots=True, eq=False)
+class SimTensor(TensorArg):
+    """A captured tensor operand with the buffer it lies in."""
+
+    buffer: Buffer | None = None
+    name: str = ""
+
+
+class Tile:
+    """A tile descriptor of one core: the current snapshot and its mutex ids.
+
+    Snapshots are kept by address and extents, so a loop that alternates between shapes makes each of them once.
+    """
+
+    __slots__ = ("_made", "arg", "mutex")
+
+    def __init__(self, arg: SimTile, mutex: tuple[int, ...] = ()) -> None:
+        self.arg = arg
+        self.mutex = mutex
+        self._made: dict[tuple[int, int, int, int], SimTile] = {}
+
+    def set_valid(self, rows: int, cols: int) -> None:
+        """`set_validshape`; negative extents, which no device defines, count as 0."""
+        old = self.arg
+        if old.vr != rows or old.vc != cols:
+            self.arg = self._snapshot(old, old.addr, rows, cols)
+
+    def reset(self) -> None:
+        """As declared: static valid extents, full where they are set at run time."""
+        self.set_valid(*declared_extents(self.arg.type))
+
+    def view(self, base: Tile, row: int, col: int, rows: int, cols: int) -> None:
+        """Become the window of `base` at (row, col) with `rows` x `cols` valid elements."""
+        whole = base.arg
+        type_ = whole.type
+        down = tile_geometry(type_).layout is TensorLayout.DN
+        elements = col * type_.rows + row if down else row * type_.cols + col
+        self.arg = self._snapshot(whole, whole.addr + elements * type_.dtype.bits() // 8, rows, cols)
+        self.mutex = base.mutex
+
+    def copy(self, source: Tile) -> None:
+        """Become an independent copy of another descriptor."""
+        self.arg = source.arg
+        self.mutex = source.mutex
+
+    def _snapshot(self, like: SimTile, addr: int, rows: int, cols: int) -> SimTile:
+        key = (addr, rows, cols, id(like.mem))
+        made = self._made.get(key)
+        if made is None or made.type is not like.type:
+            if len(self._made) > 256:
+                self._made.clear()
+            shape = max(rows, 0), max(cols, 0)
+            made = SimTile(like.type, like.mem, addr, *shape, like.peers, like.stores, like.name)
+            self._made[key] = made
+        return made
+
+
+class Tensor:
+    """A tensor variable's view record."""
+
+    __slots__ = ("arg",)
+
+    def __init__(self, arg: SimTensor) -> None:
+        self.arg = arg
+
+    def set_stride(self, row: int, col: int) -> None:
+        """The transfer strides of later loads and stores (elements)."""
+        old = self.arg
+        self.arg = SimTensor(
+            old.type, old.mem, old.base, old.dims, old.strides, (row, col), old.buffer, old.name
+        )
+
+    @property
+    def ptr(self) -> GmPtr:
+        """Its first element's address."""
+        assert self.arg.buffer is not None
+        return GmPtr(self.arg.buffer, self.arg.base)
+
+
+def row_major(dims: tuple[int, ...]) -> tuple[int, ...]:
+    """Contiguous strides in elements."""
+    strides = [1] * len(dims)
+    for axis in range(len(dims) - 2, -1, -1):
+        strides[axis] = strides[axis + 1] * dims[axis + 1]
+    return tuple(strides)
+
+
+def tensor_view(
+    type_: TensorType, ptr: GmPtr, dims: tuple[int, ...], strides: tuple[int, ...] | None, name: str
+) -> SimTensor:
+    """The record of `make_tensor`, or of a parameter."""
+    return SimTensor(
+        type_, ptr.buffer.mem, ptr.offset, dims, row_major(dims) if strides is None else strides, None, ptr.buffer, name
+    )
+
+
+def declared_tile(
+    type_: TileType, addr: int, stores: tuple[Storage, ...], name: str
+) -> SimTile:
+    """A tile as declared. `stores`: one memory, or the Vec memories of both vector cores on the cube core."""
+    peers = tuple(s.mem for s in stores) if len(stores) > 1 else ()
+    return SimTile(type_, stores[0].mem, addr, *declared_extents(type_), peers, stores, name)
+
+
+def declared_extents(type_: TileType) -> tuple[int, int]:
+    """Valid rows and columns of a tile as made: static where declared so, else the full shape."""
+    shape = [s if v == -1 else v for s, v in zip(type_.shape, type_.valid_shape, strict=True)]
+    return (shape[0], shape[1]) if len(shape) == 2 else (1, shape[-1])
+
+
+def null_buffer(name: str) -> Buffer:
+    """What `None` stands for."""
+    return Buffer(name, 0, np.zeros(0, np.uint8))

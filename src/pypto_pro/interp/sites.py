@@ -1,0 +1,195 @@
+"""Sites: what is known about one instruction of the program text before it runs, shared by all its instances."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any
+
+from pypto_pro.analysis.accesses import Touch, bounds, touches
+from pypto_pro.diag import Span
+from pypto_pro.enums import PipeType
+from pypto_pro.interp.memory import GM, SimTensor, SimTile, Storage
+from pypto_pro.ir.nodes import Stmt
+from pypto_pro.layouts import Region
+from pypto_pro.ops.entry import Effect, OpEntry
+
+
+class Kind(IntEnum):
+    """How an instruction is carried out."""
+
+    OP = 0
+    CALL = 1  # a vector function or SIMT launch
+    SET_FLAG = 2
+    WAIT_FLAG = 3
+    BARRIER = 4
+    LOCK = 5
+    UNLOCK = 6
+    SET_CROSS = 7
+    WAIT_CROSS = 8
+    SYNC_ALL = 9
+    DRAIN = 10  # S waits until a pipe of its core, or all of them, are empty
+
+
+ACQUIRES = frozenset({Kind.WAIT_FLAG, Kind.LOCK, Kind.WAIT_CROSS})
+"""Instructions that may wait while earlier ones of their pipe are still running."""
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """Bytes one instruction touches in one memory; for GM regions start at host addresses."""
+
+    operand: str
+    effect: Effect
+    store: Storage
+    regions: tuple[Region, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Overrun:
+    """An operand that leaves its memory: bytes `[low, high)` of `[0, limit)`, counted from the buffer or space."""
+
+    operand: str
+    name: str
+    effect: Effect
+    low: int
+    high: int
+    limit: int
+    space: str
+
+
+@dataclass(slots=True, eq=False)
+class Plan:
+    """What an instruction touches. `runs` is False when it would leave its memory space and is left out."""
+
+    footprints: tuple[Footprint, ...]
+    overruns: tuple[Overrun, ...] = ()
+    runs: bool = True
+    atomic: bool = False
+    deferred: Any = None
+    """Write-back views made by the deferring schedules, and free for them."""
+
+
+@dataclass(slots=True, eq=False)
+class Site:
+    """One instruction of the text. `loops` names the variables whose values `Instr.trips` holds."""
+
+    kind: Kind
+    node: Stmt
+    name: str
+    pipe: PipeType
+    loops: tuple[str, ...] = ()
+
+    @property
+    def span(self) -> Span:
+        """Where it stands."""
+        span = self.node.span
+        assert isinstance(span, Span)
+        return span
+
+
+@dataclass(slots=True, eq=False)
+class OpSite(Site):
+    """An op of the table: `run(args)` applies its meaning to captured operands."""
+
+    entry: OpEntry = field(kw_only=True)
+    attrs: dict[str, Any] = field(kw_only=True)
+    run: Callable[[tuple[Any, ...]], Any] = field(init=False)
+    plans: dict[tuple[Any, ...], Plan] = field(default_factory=dict, init=False)
+    phase: Any = None
+    touches_gm: bool = False
+
+    def __post_init__(self) -> None:
+        self.run = bound_meaning(self.entry, self.attrs)
+
+    def plan(self, args: tuple[Any, ...]) -> Plan:
+        """What these operands touch; kept by operand identity and scalar value."""
+        found = self.plans.get(args)
+        if found is None:
+            if len(self.plans) > 8192:
+                self.plans.clear()
+            found = self.plans[args] = make_plan(self, args)
+        return found
+
+    def named(self, args: tuple[Any, ...]) -> dict[str, Any]:
+        """Operands and keywords by name."""
+        names = {p.name: a for p, a in zip(self.entry.data_params, args, strict=True)}
+        names.update(self.attrs)
+        return names
+
+
+def bound_meaning(entry: OpEntry, attrs: dict[str, Any]) -> Callable[[tuple[Any, ...]], Any]:
+    """The entry's meaning as a function of the tuple of its data operands."""
+    body = entry.meaning
+    assert body is not None, entry.name
+    by_keyword = [p.name for p in entry.data_params if p.keyword_only]
+    split = len(entry.data_params) - len(by_keyword)
+    if not by_keyword:
+        return lambda args: body(*args, **attrs)
+    return lambda args: body(*args[:split], **dict(zip(by_keyword, args[split:], strict=True)), **attrs)
+
+
+def make_plan(site: OpSite, args: tuple[Any, ...]) -> Plan:
+    """Footprints of one application, with what leaves its memory taken out."""
+    named = site.named(args)
+    huge = [_too_large(name, arg) for name, arg in named.items() if isinstance(arg, SimTile)]
+    if any(huge):
+        return Plan((), tuple(o for o in huge if o is not None), runs=False)
+    footprints: list[Footprint] = []
+    overruns: list[Overrun] = []
+    runs = True
+    for touch in touches(site.entry, named):
+        operand = named[touch.operand]
+        if isinstance(operand, SimTensor):
+            _add_gm(operand, touch, footprints, overruns)
+            continue
+        store = operand.stores[touch.sub or 0]
+        low, high = bounds(touch.regions)
+        if low >= 0 and high <= store.capacity:
+            footprints.append(Footprint(touch.operand, touch.effect, store, touch.regions))
+        elif touch.effect is not Effect.CLOBBER:
+            overruns.append(_overrun(touch, operand.name, low, high, store.capacity, store.name))
+            runs = False
+    atomic = any(f.effect is Effect.ATOMIC for f in footprints)
+    return Plan(tuple(footprints), tuple(overruns), runs, atomic)
+
+
+def _too_large(name: str, tile: SimTile) -> Overrun | None:
+    """Extents no layout can place: their regions are not even worth listing."""
+    limit = tile.stores[0].capacity
+    size = tile.vr * tile.vc * tile.type.dtype.bits() // 8
+    if size <= limit:
+        return None
+    return Overrun(name, tile.name, Effect.READ, tile.addr, tile.addr + size, limit, tile.stores[0].name)
+
+
+def _overrun(touch: Touch, name: str, low: int, high: int, limit: int, space: str) -> Overrun:
+    return Overrun(touch.operand, name, touch.effect, low, high, limit, space)
+
+
+def _add_gm(tensor: SimTensor, touch: Touch, footprints: list[Footprint], overruns: list[Overrun]) -> None:
+    """A tensor's regions at host addresses, clipped to its buffer."""
+    buffer = tensor.buffer
+    assert buffer is not None
+    limit = buffer.mem.size
+    low, high = bounds(touch.regions)
+    regions = touch.regions
+    if low < 0 or high > limit:
+        overruns.append(_overrun(touch, tensor.name, low, high, limit, GM.name))
+        regions = tuple(clipped(regions, limit))
+    if regions:
+        moved = tuple(Region(r.start + buffer.address, r.rows, r.row_bytes, r.pitch) for r in regions)
+        footprints.append(Footprint(touch.operand, touch.effect, GM, moved))
+
+
+def clipped(regions: tuple[Region, ...], limit: int) -> list[Region]:
+    """The bytes of `regions` inside `[0, limit)`."""
+    found = []
+    for r in regions:
+        for k in range(r.rows):
+            start = max(r.start + k * r.pitch, 0)
+            end = min(r.start + k * r.pitch + r.row_bytes, limit)
+            if start < end:
+                found.append(Region(start, 1, end - start, end - start))
+    return found

@@ -1,0 +1,49 @@
+"""Register loads and stores of vector functions: load_align, store_align (vector-function 7)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import numpy as np
+
+from pypto_pro.dtypes import DataType
+from pypto_pro.enums import LoadDist, StoreDist
+from pypto_pro.hw.a5 import REGISTER_BYTES
+from pypto_pro.ops.entry import Keyword
+from pypto_pro.ops.operands import Array, BoolAttr
+from pypto_pro.ops.vf_operands import MaskIn, Offset, RegIn, Registers, UbIn, UbOut, defvf, element_start
+
+ALIGNMENT = 32
+
+RegisterDtype = Annotated[DataType | None, Keyword(enum=DataType)]
+Dist = Annotated[LoadDist | None, Keyword(enum=LoadDist)]
+Layout = Annotated[StoreDist | None, Keyword(enum=StoreDist)]
+
+
+def access_start(vf: Registers, tile: Any, offset: Any, post_update: bool) -> int:
+    """Byte offset of an access; with `post_update` the cursor's, which then moves on by the offset."""
+    if not post_update:
+        return element_start(tile, offset)
+    start = vf.cursor(tile)
+    vf.advance(tile, element_start(tile, offset))
+    return start
+
+
+@defvf("vf.load_align", family="vf.load", copies=True)
+def load_align(
+    vf: Registers, src: UbIn, offset: Offset = None, *, dtype: RegisterDtype = None, dist: Dist = None,
+    post_update: BoolAttr = False,
+) -> Array:
+    """256 bytes of the tile at an element offset."""
+    return vf.load(src, access_start(vf, src, offset, post_update), REGISTER_BYTES, ALIGNMENT)
+
+
+@defvf("vf.store_align", family="vf.store", copies=True, results=0)
+def store_align(
+    vf: Registers, dst: UbOut, src: RegIn, mask: MaskIn, offset: Offset = None, *, dist: Layout = None,
+    post_update: BoolAttr = False,
+) -> None:
+    """Write the active lanes of a register to the tile at an element offset."""
+    start = access_start(vf, dst, offset, post_update)
+    where = None if mask.every(src.width) else np.repeat(mask.lanes(src.width), src.width)
+    vf.store(dst, start, src.bytes, where, ALIGNMENT)
