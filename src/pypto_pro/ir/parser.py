@@ -106,13 +106,13 @@ class _Parser:
                     self.literal(dtype), self.literal(dims), *(TensorLayout[self._word(part)] for part in layout)
                 )
             case ast.Call(func=ast.Name(id=name), args=args) if name in text.TYPE_CLASSES:
-                return text.TYPE_CLASSES[name](*map(self._type_part, args))
+                kind = text.TYPE_CLASSES[name]
+                hints = [str(field.type) for field in dataclasses.fields(kind)]
+                return kind(*(self._type_part(arg, hint) for arg, hint in zip(args, hints, strict=True)))
         raise self.error(node, "unknown type")
 
-    def _type_part(self, node: ast.AST) -> Any:
-        if isinstance(node, ast.Name) and node.id in text.DTYPES:
-            return text.DTYPES[node.id]
-        return self.read_type(node) if isinstance(node, ast.Name | ast.Call) else self.literal(node)
+    def _type_part(self, node: ast.AST, hint: str) -> Any:
+        return self.read_type(node) if hint.endswith("Type") and hint != "DataType" else self.literal(node)
 
     def _tile_type(self, shape: ast.AST, dtype: ast.AST, space: ast.AST, keywords: list[ast.keyword]) -> TileType:
         extra: dict[str, Any] = {
@@ -263,8 +263,9 @@ class _Parser:
             elif field.name in named and field.kind is not Kind.ATTRS:
                 values[field.name] = self._field(field, named.pop(field.name).value)
             elif field.kind is Kind.ATTRS:
-                values[field.name] = self._attrs(named.values())
-                named.clear()
+                behind = {"results"}  # the one field that may stand behind attributes
+                values[field.name] = self._attrs(k for name, k in named.items() if name not in behind)
+                named = {name: k for name, k in named.items() if name in behind}
             elif field.default is dataclasses.MISSING:
                 raise self.error(call, f"`{field.name}` is missing")
         if positional or named:

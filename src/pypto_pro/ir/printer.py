@@ -225,6 +225,7 @@ class _Printer:
                 target = self._target(value) + " = "
             elif field.kind is Kind.ATTRS:
                 args += self._attrs(value)
+                late = True
             elif field.default is not dataclasses.MISSING and value == field.default:
                 late = True
             else:
@@ -333,8 +334,9 @@ class _Printer:
 
     def _unary(self, op: str, operand: Expr, kind: ScalarType) -> tuple[str, int] | None:
         if op == "not":
-            return (f"not {self.expr(operand, 3)}", 3) if kind == BOOL else None
-        if kind != operand.type:
+            is_plain = kind == BOOL and isinstance(operand.type, ScalarType)
+            return (f"not {self.expr(operand, 3)}", 3) if is_plain else None
+        if kind != operand.type or not isinstance(kind, ScalarType):
             return None
         if op == "-" and isinstance(operand, Const):  # `-5` is the constant
             return f"neg({self.expr(operand)})", _ATOM

@@ -9,7 +9,7 @@ import dataclasses
 import typing
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 from pypto_pro.ir import nodes
 from pypto_pro.ir.nodes import Block, Expr, Place, Stmt, Var
@@ -36,6 +36,11 @@ def child_fields(kind: Any) -> tuple[str, ...]:
 
 def _may_hold_node(hint: Any) -> bool:
     return hint in NODES or any(_may_hold_node(part) for part in typing.get_args(hint))
+
+
+def is_expr(value: Any) -> TypeGuard[Expr]:
+    """Whether a value is an expression node."""
+    return isinstance(value, EXPRS)
 
 
 def class_of(node: Any) -> Any:
@@ -96,8 +101,7 @@ def expressions(stmt: Stmt) -> Iterator[Expr]:
 
 
 def _expressions_in(node: Node) -> Iterator[Expr]:
-    is_expr = isinstance(node, EXPRS)
-    if is_expr:
+    if is_expr(node):
         yield node
     elif isinstance(node, Place):
         for child in children(node):

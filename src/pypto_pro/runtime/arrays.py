@@ -1,0 +1,104 @@
+"""Host arrays of any library as address, size, shape and dtype: numpy, torch (CPU), DLPack, `__array_interface__`.
+
+Nothing is copied. torch is only looked at when the author's program has imported it.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pypto_pro.diag.errors import ArgumentError, ArgumentKindError
+from pypto_pro.dtypes import DataType
+from pypto_pro.runtime.callsite import call_site
+
+
+@dataclass(slots=True)
+class HostArray:
+    """Memory of the caller. `strides` in elements, None when contiguous row-major; `dtype` None: not the language's."""
+
+    address: int
+    size_bytes: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...] | None
+    dtype: DataType | None
+    shown_dtype: str
+    writeable: bool
+    owner: Any
+    """What keeps the memory alive."""
+
+
+_C_CONTIGUOUS, _ALIGNED, _WRITEABLE = 0x1, 0x100, 0x400
+_NUMPY: dict[Any, DataType | None] = {}
+_TORCH: dict[Any, DataType | None] = {}
+
+
+def host_array(value: Any, name: str = "the argument") -> HostArray | None:
+    """What is behind an array-like object; None for an object that is no array.
+
+    Raises ArgumentKindError for arrays whose memory cannot be reached (other devices, unsupported dtypes of DLPack)
+    and ArgumentError for misaligned memory.
+    """
+    if isinstance(value, np.ndarray):
+        return _from_numpy(value, name)
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, getattr(torch, "Tensor", ())):
+        return _from_torch(value, name)
+    if isinstance(value, np.generic | type):
+        return None
+    if hasattr(value, "__dlpack__"):
+        try:
+            return _from_numpy(np.from_dlpack(value), name)
+        except (BufferError, TypeError, ValueError, RuntimeError) as error:
+            message = f"the memory of `{name}` cannot be reached through DLPack: {error}"
+            raise ArgumentKindError(message, call_site()) from error
+    if hasattr(value, "__array_interface__"):
+        array = np.asarray(value)
+        if array.__array_interface__["data"][0] != value.__array_interface__["data"][0]:
+            message = f"the memory of `{name}` ({type(value).__name__}) cannot be used in place"
+            raise ArgumentKindError(message, call_site())
+        return _from_numpy(array, name)
+    return None
+
+
+def _from_numpy(array: np.ndarray[Any, Any], name: str) -> HostArray:
+    flags = array.flags.num
+    if not flags & _ALIGNED:
+        message = f"`{name}` starts at an address that is no multiple of its {array.itemsize}-byte elements"
+        raise ArgumentError(message, call_site())
+    strides = None
+    size = array.nbytes
+    if not flags & _C_CONTIGUOUS:
+        strides = tuple(s // array.itemsize for s in array.strides)
+        size = _extent(array.shape, strides) * array.itemsize
+    dtype = array.dtype
+    if dtype not in _NUMPY:
+        _NUMPY[dtype] = DataType.from_numpy(dtype)
+    writeable = bool(flags & _WRITEABLE)
+    address = array.__array_interface__["data"][0]
+    return HostArray(address, size, array.shape, strides, _NUMPY[dtype], str(dtype), writeable, array)
+
+
+def _from_torch(tensor: Any, name: str) -> HostArray:
+    if tensor.device.type != "cpu" or not str(tensor.layout).endswith("strided"):
+        raise ArgumentKindError(
+            f"`{name}` is a {tensor.layout} tensor on device {tensor.device}; kernels run on dense CPU tensors here",
+            call_site(),
+        )
+    dtype = tensor.dtype
+    if dtype not in _TORCH:
+        _TORCH[dtype] = DataType.from_torch_name(str(dtype))
+    shape = tuple(tensor.shape)
+    strides = None if tensor.is_contiguous() else tuple(tensor.stride())
+    size = tensor.nbytes if strides is None else _extent(shape, strides) * tensor.element_size()
+    return HostArray(tensor.data_ptr(), size, shape, strides, _TORCH[dtype], str(dtype), True, tensor)
+
+
+def _extent(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
+    """Elements from the first to one past the farthest; negative strides count as nothing."""
+    if 0 in shape:
+        return 0
+    return 1 + sum((size - 1) * max(stride, 0) for size, stride in zip(shape, strides, strict=True))

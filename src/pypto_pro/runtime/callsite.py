@@ -1,0 +1,31 @@
+"""The author's line behind a call into the package."""
+
+from __future__ import annotations
+
+import os
+import sys
+from itertools import islice
+from types import FrameType
+
+from pypto_pro.diag import Span
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+
+def caller() -> FrameType | None:
+    """The innermost frame that is not code of this package."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    return frame
+
+
+def call_site(label: str = "") -> Span | None:
+    """The range of source text of the innermost call from outside the package, None when there is none."""
+    frame = caller()
+    if frame is None:
+        return None
+    positions = next(islice(frame.f_code.co_positions(), frame.f_lasti // 2, None), None)
+    line, end_line, column, end_column = positions or (None, None, None, None)
+    line = line or frame.f_lineno
+    return Span(frame.f_code.co_filename, line, column or 0, end_line or line, end_column or 0, label)

@@ -1,0 +1,38 @@
+"""Running a compiled variant on the executor that the options choose."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from pypto_pro.ir.launch import Launch
+from pypto_pro.runtime.options import Options
+from pypto_pro.runtime.specialise import Variant
+
+
+def run(variant: Variant, launch: Launch, options: Options) -> None:
+    """Run one launch to its end; outputs are in the caller's buffers when it returns.
+
+    Raises StuckError when no core can go on, CheckError when checks are on and find errors.
+    """
+    if options.check:
+        import_module("pypto_pro.runtime.checking").launch(variant.kernel, launch, options)
+    elif options.executor == "native":
+        native_code(variant).run(launch)
+    else:
+        from pypto_pro import interp
+
+        interp.run(variant.kernel, launch, schedule=options.schedule, seed=options.seed, observer=None)
+
+
+def native_code(variant: Variant) -> Any:
+    """What native made of a variant, compiled at the first launch."""
+    code = variant.compiled.get("native")
+    if code is None:
+        with variant.lock:
+            code = variant.compiled.get("native")
+            if code is None:
+                from pypto_pro import native
+
+                code = variant.compiled["native"] = native.compile(variant.kernel)
+    return code
