@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import textwrap
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 from diag_samples import finding, race
 
-from pypto_pro.diag import NOWHERE, Diagnostic, Severity, Span
+from pypto_pro.diag import NOWHERE, Diagnostic, Severity, Span, characters
 from pypto_pro.diag.render_text import render, summary
 
 
@@ -187,3 +188,12 @@ def test_several_are_parted_by_a_blank_line_and_counted() -> None:
 def test_golden(source: str, golden: object) -> None:
     everything = [race(source, count=2), Diagnostic("D107", "nan_born", Severity.NOTE, "64 NaN", (Span(source, 5, 4),))]
     golden(Path("expected/diagnostics.txt"), render(everything, color=False))  # type: ignore[operator]
+
+
+def test_byte_columns_become_character_columns() -> None:
+    line = "f('宽字', x)"
+    (call,) = ast.parse(line).body
+    argument = call.value.args[1]  # type: ignore[attr-defined]
+    assert argument.col_offset != line.index("x")
+    assert characters(line, argument.col_offset) == line.index("x")
+    assert characters("f(x)", 2) == 2

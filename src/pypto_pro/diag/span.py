@@ -32,4 +32,11 @@ class Span:
         return linecache.getline(self.file, self.line).rstrip("\n")
 
 
+def characters(text: str, byte_column: int) -> int:
+    """The column in characters of a column that `ast` counts in UTF-8 bytes of the line `text`."""
+    if text.isascii():
+        return byte_column
+    return len(text.encode("utf-8", "surrogatepass")[:byte_column].decode("utf-8", "ignore"))
+
+
 NOWHERE = Span("<unknown>", 0)
