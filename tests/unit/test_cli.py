@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
@@ -11,10 +12,11 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 from diag_samples import finding, race
+from rich.console import Console
 
 import pypto_pro
 from pypto_pro import cli
-from pypto_pro.cli import doctor, main
+from pypto_pro.cli import doctor, main, tables
 from pypto_pro.cli import ir as ir_command
 from pypto_pro.cli import ops as ops_command
 from pypto_pro.diag import CODES
@@ -81,6 +83,20 @@ def test_a_diagnosed_mistake_is_printed_and_ends_with_status_1(
     for text in expected:
         assert text in done.stderr
     assert "Traceback" not in done.output
+
+
+def test_tables_cut_the_last_column_in_a_terminal_and_nothing_when_piped(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [("pl.load", "[bold] " + "word " * 30)]
+    tables.print_table(("name", "what"), rows)
+    assert capsys.readouterr().out.splitlines()[1] == f"pl.load  {rows[0][1].rstrip()}"
+    out = io.StringIO()
+    monkeypatch.setattr(tables, "console", lambda: Console(file=out, width=40, force_terminal=True, no_color=True))
+    tables.print_table(("name", "what"), rows)
+    line = out.getvalue().splitlines()[1]
+    assert line.startswith("pl.load  [bold] word")
+    assert line.rstrip().endswith("…")
 
 
 # --- explain ---------------------------------------------------------------------------------------------------------

@@ -150,13 +150,14 @@ def _print(facts: dict[str, Any]) -> None:
             ("half conversion", "in hardware" if cpu["half_conversion"] else "by integer code"),
             ("cpu features", " ".join(cpu["features"])),
             ("blas", f"{blas['name']} {blas['version']}"),
-            ("cache", f"{cache['path']}, {cache['entries']} entries, {cache['bytes'] / 1e6:.1f} MB"),
+            ("cache", f"{cache['path']} (entries: {cache['entries']}, {cache['bytes'] / 1e6:.1f} MB)"),
         ]
     print_table(("installation", ""), rows, wrap=True)
+    click.echo()
     print_table(
         ("setting", "value", "valid", "what it does"),
         [(s["variable"], s["value"] or "", s["valid"], s["what it does"]) for s in facts["settings"]],
-        title="",
+        wrap=True,
     )
     click.echo()
     for problem in facts["problems"]:

@@ -9,6 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 PIPED_WIDTH = 2000
+GAP = 2  # cells between columns
+NARROWEST = 20
 
 
 def console() -> Console:
@@ -22,14 +24,15 @@ def print_table(
 ) -> None:
     """Rows under headings, one line each; a narrow terminal cuts the last column, or wraps it if `wrap`."""
     out = console()
+    body = [[Text(cell) for cell in row] for row in rows]
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
-    for heading in headings:
-        stretches = heading == headings[-1] and out.is_terminal
-        table.add_column(
-            heading, no_wrap=not (stretches and wrap), overflow="ellipsis", ratio=1 if stretches else None
-        )
-    for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
+    widths = [max(Text(h).cell_len, *(row[i].cell_len for row in body), 1) for i, h in enumerate(headings)]
+    rest = out.width - sum(widths[:-1]) - GAP * (len(widths) - 1)
+    widths[-1] = min(widths[-1], max(rest, NARROWEST))
+    for heading, width in zip(headings, widths, strict=True):
+        table.add_column(heading, no_wrap=not wrap, overflow="ellipsis", width=width)
+    for row in body:
+        table.add_row(*row)
     if out.is_terminal:
         out.print(table)
         return
