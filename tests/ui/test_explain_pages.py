@@ -19,6 +19,7 @@ import pypto_pro
 from pypto_pro.diag import CODES, Diagnostic
 from pypto_pro.diag.explain import explain
 from pypto_pro.diag.render_text import render
+from pypto_pro.memory.advice import advise
 from pypto_pro.memory.check import check_layout
 from pypto_pro.memory.plan_file import PlanFileError, read_plan
 
@@ -60,14 +61,15 @@ def check_kernel(text: str) -> list[Diagnostic]:
 
 
 def check_plan(text: str) -> list[Diagnostic]:
-    """Findings of the layout report on a plan, those of the planner included when it asks for one."""
+    """Findings of the layout report on a plan, those of the planner when it leaves addresses open."""
     file = Path("plan.yaml")
     file.write_text(text, encoding="utf-8")
     try:
         design = read_plan(file)
     except PlanFileError as error:
         return [error.diagnostic]
-    return [found.diagnostic for found in check_layout(design).findings]
+    placed = all(tile.addrs is not None for tile in design.tiles)
+    return [found.diagnostic for found in (check_layout if placed else advise)(design).findings]
 
 
 def of_code(findings: Iterable[Diagnostic], code: str) -> list[Diagnostic]:
