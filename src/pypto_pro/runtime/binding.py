@@ -7,7 +7,7 @@ Steps 1 and 2 and the order stand in `jit`; this module has the checks of one pa
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import FunctionType
@@ -70,14 +70,12 @@ class ParameterBinder:
                 raise self._shape_error(f"has size {dims[axis]} on axis {axis}, found shape {shape}")
         return host
 
-    def static_dims(self, host: HostArray | None) -> StaticDims:
+    def static_dims(self, shape: tuple[int, ...]) -> StaticDims:
         """The sizes that enter the compile signature."""
         dims = self.spec.dims
-        if host is None:
-            return ()
         return tuple(
             (self.index, axis, size)
-            for axis, size in enumerate(host.shape)
+            for axis, size in enumerate(shape)
             if axis >= len(dims) or dims[axis] is STATIC
         )
 
@@ -209,13 +207,38 @@ class ArgumentBinder:
         self._tensors = tuple(p for p in self.parameters if p.spec.kind is ParamKind.TENSOR)
         self._has_static = any(p.spec.open_ended or STATIC in p.spec.dims for p in self._tensors)
 
+    def static_from_shapes(self, shapes: Any) -> StaticDims:
+        """The compile signature's sizes from `{tensor parameter: shape}`, for compiling without arguments.
+
+        TypeError for something else than a mapping; ValueError for unknown names, a wrong rank, or a missing shape.
+        """
+        if not isinstance(shapes, Mapping):
+            raise TypeError(f"shapes are a mapping {{tensor parameter: shape}}, found {type(shapes).__name__}")
+        known = {p.name for p in self._tensors}
+        for name in shapes:
+            if name not in known:
+                raise ValueError(f"`{name}` is no tensor parameter; there are {', '.join(sorted(known)) or 'none'}")
+        found: StaticDims = ()
+        for parameter in self._tensors:
+            spec = parameter.spec
+            is_static = spec.open_ended or STATIC in spec.dims
+            if parameter.name in shapes:
+                shape = tuple(shapes[parameter.name])
+                if len(shape) < len(spec.dims) or (len(shape) > len(spec.dims) and not spec.open_ended):
+                    raise ValueError(f"`{parameter.name}` has rank {len(spec.dims)}, found shape {shape}")
+                found += parameter.static_dims(shape)
+            elif is_static:
+                raise ValueError(f"`{parameter.name}` has STATIC axes and needs a shape")
+        return found
+
     def tensors(self, args: Sequence[Any]) -> BoundTensors:
         """Step 3: shapes of all tensors, then kind and dtype of each."""
         hosts = {p.index: p.shape(args[p.index]) for p in self._tensors}
         values = {p.index: p.dtype(hosts[p.index]) for p in self._tensors}
         static: StaticDims = ()
         if self._has_static:
-            static = tuple(dim for p in self._tensors for dim in p.static_dims(hosts[p.index]))
+            present = ((p, hosts[p.index]) for p in self._tensors)
+            static = tuple(dim for p, host in present if host is not None for dim in p.static_dims(host.shape))
         return BoundTensors(hosts, values, static)
 
     def launch_values(self, args: Sequence[Any], bound: BoundTensors, written: frozenset[int]) -> tuple[ArgValue, ...]:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pypto_pro import passes
 from pypto_pro.diag.errors import ArgumentError, ArgumentKindError, UnsupportedFeatureError
 from pypto_pro.dtypes import DataType
 from pypto_pro.frontend.signature import ParamSpec, has_kernel_annotation, read_signature
@@ -199,16 +198,13 @@ class JitKernel:
         resolve_arch(self.options.arch)
         if self.options.pipeline is not None:
             raise UnsupportedFeatureError(f"`{self.source.name}`: the `pipeline` option is not available yet")
-        return passes.run(_parse(self, static, key, datatypes), after=after)
+        from pypto_pro import passes
+        from pypto_pro.frontend.kernel import parse_kernel
+        from pypto_pro.frontend.specialise import Specialisation
 
-
-def _parse(
-    kernel: JitKernel, static: StaticDims, key: Mapping[str, int] | None, datatypes: tuple[tuple[str, DataType], ...]
-) -> Kernel:
-    from pypto_pro.frontend.parse import Specialisation, parse_kernel
-
-    special = Specialisation(static, dict(key or {}), dict(datatypes))
-    return parse_kernel(kernel.source, special, auto_mutex=kernel.options.auto_mutex)
+        sizes = {(self.specs[index].name, axis): size for index, axis, size in static}
+        special = Specialisation(sizes, key, dict(datatypes))
+        return passes.run(parse_kernel(self.source, special, auto_mutex=self.options.auto_mutex), after=after)
 
 
 @dataclass(frozen=True, slots=True)

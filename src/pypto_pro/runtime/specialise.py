@@ -12,8 +12,6 @@ from pypto_pro.dtypes import DataType
 from pypto_pro.ir import walk
 from pypto_pro.ir.nodes import CopyTensor, Kernel, Op, Program, SetField, TensorDecl, Var
 from pypto_pro.ir.types import PtrType, TensorType
-from pypto_pro.ops.entry import Role
-from pypto_pro.ops.table import lookup
 from pypto_pro.runtime.binding import StaticDims
 
 
@@ -86,6 +84,9 @@ def written_params(kernel: Kernel) -> frozenset[Var]:
 
 def _written_in(program: Program) -> set[Var]:
     """Variables written in a program, closed over where their addresses come from."""
+    from pypto_pro.ops.entry import Role
+    from pypto_pro.ops.table import lookup  # the whole table: not before the first compile
+
     sources: dict[Var, set[Var]] = {}
     written: set[Var] = set()
     for stmt in walk.statements(program.body):

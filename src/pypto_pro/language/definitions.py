@@ -1,0 +1,156 @@
+"""Definitions for tooling that are read but never launched: `pl.kernel`, `pl.function`, `pl.program`, `pl.parse`."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import linecache
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from pypto_pro.enums import FunctionType
+from pypto_pro.frontend.signature import read_signature
+from pypto_pro.frontend.source import KernelSource
+from pypto_pro.ir.nodes import Kernel
+from pypto_pro.runtime.callsite import caller
+from pypto_pro.runtime.jit import JitKernel, JitOptions, PipelineConfig
+
+_METHOD_OF_CLASS = "__module__"
+"""A name that only class bodies have among their locals."""
+
+
+@dataclass(eq=False)
+class KernelDef:
+    """A kernel that was defined but not launched: its source and captured scope, read on request."""
+
+    name: str
+    source: KernelSource
+    func_type: FunctionType = FunctionType.Opaque
+    strict_ssa: bool = False
+    meta_data: Any = None
+    definition: JitKernel = field(repr=False, kw_only=True)
+
+    @property
+    def auto_mutex(self) -> bool:
+        """Whether locks are inserted."""
+        return self.definition.options.auto_mutex
+
+    def ir(self, shapes: Mapping[str, tuple[int, ...]] | None = None, after: str | None = None) -> Kernel:
+        """The IR for given shapes of the tensors with STATIC axes. Raises what the front end raises."""
+        return self.definition.compile(self.definition.binder.static_from_shapes(shapes or {}), None, (), after)
+
+    @property
+    def __name__(self) -> str:
+        return self.name
+
+
+def kernel(
+    func: Callable[..., Any] | None = None,
+    meta_data: Any = None,
+    *,
+    name: str | None = None,
+    func_type: FunctionType = FunctionType.Opaque,
+    strict_ssa: bool = False,
+    auto_mutex: bool = True,
+    pipeline: PipelineConfig | None = None,
+) -> Any:
+    """Define a kernel for tooling; gives a `KernelDef`, which is read later and cannot be launched."""
+    scope = _scope()
+
+    def define(fn: Callable[..., Any]) -> KernelDef:
+        return _define(fn, scope, JitOptions(None, auto_mutex, name, pipeline), func_type, strict_ssa, meta_data)
+
+    return define if func is None else define(func)
+
+
+def function(
+    fn: Callable[..., Any] | None = None, *, type: FunctionType = FunctionType.Opaque, strict_ssa: bool = False
+) -> Any:
+    """Define a function and read it at once; a method of a class is left to `pl.program`.
+
+    Gives a `KernelDef`. Raises what the front end raises.
+    """
+    scope = _scope()
+
+    def define(body: Callable[..., Any]) -> Any:
+        if scope is not None and _METHOD_OF_CLASS in scope:
+            return body
+        made = _define(body, scope, JitOptions(), type, strict_ssa, None)
+        made.ir()
+        return made
+
+    return define if fn is None else define(fn)
+
+
+def program(cls: type | None = None, *, strict_ssa: bool = False) -> Any:
+    """A class whose methods are functions of one program; gives a namespace of `KernelDef`s, read at once."""
+
+    def define(owner: type) -> SimpleNamespace:
+        found = {}
+        for name, method in vars(owner).items():
+            if inspect.isfunction(method):
+                made = _define(method, None, JitOptions(), FunctionType.Opaque, strict_ssa, None)
+                made.ir()
+                found[name] = made
+        return SimpleNamespace(__name__=owner.__name__, **found)
+
+    return define if cls is None else define(cls)
+
+
+def _scope() -> Mapping[str, Any] | None:
+    frame = caller()
+    return None if frame is None or frame.f_locals is frame.f_globals else dict(frame.f_locals)
+
+
+def _define(
+    fn: Callable[..., Any], scope: Mapping[str, Any] | None, chosen: JitOptions, func_type: FunctionType,
+    strict_ssa: bool, meta_data: Any,
+) -> KernelDef:
+    source = KernelSource.capture(fn, scope)
+    made = JitKernel(source, read_signature(source.fn, source.environment()), chosen, None, None)
+    return KernelDef(chosen.name or source.name, source, func_type, strict_ssa, meta_data, definition=made)
+
+
+_texts = itertools.count(1)
+
+
+def parse(code: str, filename: str = "<string>") -> Any:
+    """The one function or program that a text defines; `pl` needs no import.
+
+    ValueError when it defines none or several, SyntaxError when it is not Python; errors of the front end pass through.
+    """
+    shown = filename if filename != "<string>" else f"<pl.parse {next(_texts)}>"
+    compiled = compile(code, shown, "exec")
+    linecache.cache[shown] = (len(code), None, code.splitlines(True), shown)
+    namespace: dict[str, Any] = {"__name__": shown, "pl": import_module(__package__)}
+    exec(compiled, namespace)  # the author's own text
+    found = {id(v): v for v in namespace.values() if isinstance(v, KernelDef | JitKernel) or _is_program(v)}
+    if len(found) != 1:
+        raise ValueError(f"{shown} must define exactly one function or program, found {len(found)}")
+    return next(iter(found.values()))
+
+
+def _is_program(value: Any) -> bool:
+    return isinstance(value, SimpleNamespace) and hasattr(value, "__name__")
+
+
+def loads(path: str | Path) -> Any:
+    """As `parse`, of a file."""
+    return parse(Path(path).read_text(encoding="utf-8"), str(path))
+
+
+def parse_program(code: str, filename: str = "<string>") -> Any:
+    """As `parse`; ValueError when the text defines a function."""
+    found = parse(code, filename)
+    if not _is_program(found):
+        raise ValueError(f"{filename} defines a function, a program is wanted")
+    return found
+
+
+def loads_program(path: str | Path) -> Any:
+    """As `parse_program`, of a file."""
+    return parse_program(Path(path).read_text(encoding="utf-8"), str(path))
