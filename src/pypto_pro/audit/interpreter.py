@@ -1,0 +1,128 @@
+"""One audit of one wrapper: import the module in the abstract, call the wrapper, go round until the evidence is
+complete.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+
+from pypto_pro.audit.functions import function_name
+from pypto_pro.audit.machine import Arguments, BudgetExceeded, PathEnds
+from pypto_pro.audit.parameters import ParameterKind, Parameters
+from pypto_pro.audit.source import Source
+from pypto_pro.audit.state import Exit
+from pypto_pro.audit.trace import Event
+from pypto_pro.audit.values import OPAQUE, ClassValue, Func, Method, Partial, Value, options
+
+_ROUNDS = 5  # evidence about parameters: each round can decide at least one more
+
+
+@dataclass
+class Interpretation:
+    """Everything one wrapper's abstract execution showed."""
+
+    machine: Interpreter
+    events: list[Event]
+    exits: list[Exit]
+    parameters: list[ParameterKind]
+    finished: bool = True  # false when the budget ran out
+    resolved: bool = True  # false when the name holds nothing that can be followed
+    limits: list[str] = field(default_factory=list)
+
+
+class Interpreter(Parameters):
+    """The complete machine."""
+
+    def __init__(self, source: Source, known: dict[str, str] | None = None) -> None:
+        super().__init__(source, known)
+        self.memory = {}
+        self.active = []
+        self.yielded = []
+        self.recursions = []
+        self.root_exits = []
+
+    def import_module(self) -> None:
+        """Evaluate the module body; what it breaks is kept for the wrappers that use the names it binds."""
+        self.importing = True
+        try:
+            flow = self.execute(self.source.tree.body)
+            if flow.normal is not None:
+                self.state = flow.normal
+        except BudgetExceeded:
+            self.limit("the module body is too large to evaluate completely")
+        except PathEnds:
+            self.limit("the module body leaves early")
+        self.importing = False
+        self.steps = 0
+        self.trace = []
+        self.memory.clear()
+        self.functions_entered.clear()
+        self.deepest = 0
+        self.loops.clear()
+        self.guards.clear()
+        self.collectors.clear()
+        self.active.clear()
+        self.root_exits.clear()
+        self.chain, self.frame = (), 0
+
+    def run_wrapper(self, name: str) -> Interpretation:
+        """Call the wrapper `name` (or `Class.method`) with unknown arguments of the kinds known so far."""
+        owner, _, member = name.rpartition(".")
+        parameters: list[ParameterKind] = []
+        finished, resolved = True, True
+        try:
+            value = self.lookup(name if not owner else owner.split(".")[0])
+            value, args, parameters = self._entry(value, member if owner else "")
+            resolved = value is not OPAQUE
+            if resolved:
+                node = self.source.functions.get(name)
+                place = node if node is not None else self.source.tree.body[0]
+                self.call_value(value, args, _anchor(place))
+        except PathEnds:
+            pass
+        except BudgetExceeded:
+            finished = False
+            self.limit("the wrapper is too large: the audit stopped before its end")
+        except RecursionError:
+            finished = False
+            self.limit("an expression is nested too deeply: the audit stopped there")
+        return Interpretation(self, self.trace, self.root_exits, parameters, finished, resolved, list(self.limits))
+
+    def _entry(self, value: Value, member: str) -> tuple[Value, Arguments, list[ParameterKind]]:
+        """The callable behind a wrapper's name, and arguments for it."""
+        for option in options(value):
+            if member and isinstance(option, ClassValue):
+                method = self.class_attribute(option, member)
+                if isinstance(method, Func):
+                    option = method
+            func = option
+            while isinstance(func, (Partial, Method)):
+                func = func.func
+            if isinstance(func, Func):
+                args, parameters = self.parameter_values(func)
+                return option, args, parameters
+        found = next((v for v in options(value) if not isinstance(v, type(OPAQUE))), OPAQUE)
+        return found, Arguments(), []
+
+
+def interpret(source: Source, wrapper: str) -> Interpretation:
+    """Interpret `wrapper` until its parameters' kinds stop changing."""
+    known: dict[str, str] = {}
+    for _ in range(_ROUNDS):
+        machine = Interpreter(source, known)
+        machine.import_module()
+        result = machine.run_wrapper(wrapper)
+        merged = {**known, **{k: v for k, v in machine.evidence.items() if k not in known or known[k] != "object"}}
+        if merged == known:
+            break
+        known = merged
+    return result
+
+
+def _anchor(node: ast.AST) -> ast.expr:
+    """An expression standing at the wrapper's definition, as the place of the outermost call."""
+    anchor = ast.Name(function_name(node) if isinstance(node, ast.FunctionDef) else "wrapper", ast.Load())
+    for attribute in ("lineno", "col_offset", "end_lineno", "end_col_offset"):
+        setattr(anchor, attribute, getattr(node, attribute, None))
+    return anchor
