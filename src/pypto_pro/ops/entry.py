@@ -13,8 +13,8 @@ signature; further facets follow directly below it:
     @add.regions               # bytes touched, as boxes over ints that may be abstract; default: from the roles
     def _(out: TileLike, lhs: TileLike, rhs: object) -> list[Access]: ...
 
-    @add.issue                 # descriptor updates the scalar unit makes before the op is issued
-    def _(dst, src, **attrs) -> list[DescriptorUpdate]: ...
+    @add.issue                 # descriptor updates the scalar unit makes before the op is issued, and what must hold
+    def _(dst, src, **attrs) -> list[DescriptorUpdate | Requirement]: ...
 
     @add.lower                 # native code; absent = the meaning runs through a callback
     def _(k: Builder, out: NativeTile, lhs: NativeTile, rhs: object) -> None: ...
@@ -150,12 +150,23 @@ class Bytes:
 
 
 class Effect(StrEnum):
-    """How bytes are touched. A clobber may or may not change them (box round-ups)."""
+    """How bytes are touched.
+
+    A clobber leaves them unspecified (box round-ups, scratch). The MAY effects are for ops whose data decide which bytes
+    they touch: some are read; some are written and then hold results, the others keep what they held.
+    """
 
     READ = "read"
     WRITE = "write"
     CLOBBER = "clobber"
+    MAY_READ = "may_read"
+    MAY_WRITE = "may_write"
     ATOMIC = "atomic"  # read-modify-write that commutes with others of its kind
+
+    @property
+    def changes(self) -> bool:
+        """Whether memory may be different afterwards."""
+        return self not in (Effect.READ, Effect.MAY_READ)
 
 
 @dataclass(frozen=True)
@@ -175,6 +186,14 @@ class DescriptorUpdate:
     operand: str
     rows: Any
     cols: Any
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """What must hold when the scalar unit issues the op, over extents that may be abstract; else a ValueError there."""
+
+    holds: Any
+    message: str
 
 
 @dataclass(frozen=True)
@@ -228,7 +247,7 @@ class OpEntry:
         return self._facet("regions")(body)
 
     def issue(self, body: Facet) -> OpEntry:
-        """Descriptor updates before issue: returns a list of DescriptorUpdate."""
+        """What the scalar unit does before issue: returns a list of DescriptorUpdate and Requirement."""
         return self._facet("issue")(body)
 
     def rewrite(self, body: Facet) -> OpEntry:

@@ -84,3 +84,36 @@ def need_tile(operand: object, what: str) -> None:
     """TypeError when an operand that must be a tile is not."""
     if not isinstance(operand, TileInfo):
         raise TypeError(f"{what} must be a tile")
+
+
+def has_dtype(tile: TileInfo, *among: DataType) -> None:
+    """TypeError unless the tile's dtype is one of `among`."""
+    if tile.dtype not in among:
+        raise TypeError(f"`{tile.name}` is {names([tile.dtype])}; accepted are {names(among)}")
+
+
+def known_valid(tile: TileInfo) -> tuple[int | None, int | None]:
+    """Valid rows and columns where the type fixes them, None where `set_validshape` may."""
+    rows, cols = (None if v < 0 else v for v in tile.type.valid_shape)
+    return rows, cols
+
+
+def agree(one: TileInfo, other: TileInfo, axis: int) -> None:
+    """ValueError when both valid extents of an axis are fixed by the types and differ."""
+    a, b = known_valid(one)[axis], known_valid(other)[axis]
+    if a is not None and b is not None and a != b:
+        what = ("rows", "columns")[axis]
+        raise ValueError(f"`{one.name}` has {a} valid {what} and `{other.name}` {b}; they must agree")
+
+
+def apart(one: TileInfo, other: TileInfo) -> None:
+    """ValueError when two operands that must not share storage are one tile or start at one address."""
+    if one.name == other.name or (one.addr is not None and one.addr == other.addr):
+        raise ValueError(f"`{one.name}` and `{other.name}` must be different tiles: the op does not work in place")
+
+
+def one_row(*operands: object) -> None:
+    """ValueError for a tile that declares more than one row."""
+    for tile in tiles(*operands):
+        if tile.type.rows != 1:
+            raise ValueError(f"`{tile.name}` [{tile.type.rows}, {tile.type.cols}] must have exactly one row")
