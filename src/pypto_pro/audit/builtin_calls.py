@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 from dataclasses import replace
+from typing import Any
 
 from pypto_pro.audit.functions import Functions
 from pypto_pro.audit.machine import Arguments, PathEnds
@@ -239,7 +240,7 @@ class BuiltinCalls(Functions):
 
     def builtin_dict(self, args: Arguments, node: ast.expr) -> Value:
         """A new mapping."""
-        entries: dict[object, Value] = {**args.keywords}
+        entries: dict[Any, Value] = dict(args.keywords)
         rest = [v for v in (args.star, args.double_star) if v is not None]
         for value in args.positional:
             if isinstance(value, Ref) and self.object_at(value).kind == "dict":
