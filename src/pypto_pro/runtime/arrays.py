@@ -5,7 +5,9 @@ Nothing is copied. torch is only looked at when the author's program has importe
 
 from __future__ import annotations
 
+import ctypes
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,6 +64,45 @@ def host_array(value: Any, name: str = "the argument") -> HostArray | None:
             raise ArgumentKindError(message, call_site())
         return _from_numpy(array, name)
     return None
+
+
+_BEHAVED = _C_CONTIGUOUS | _ALIGNED | _WRITEABLE
+Quick = Callable[[Any], "tuple[int, int, tuple[int, ...]] | None"]
+
+
+def quick_reader(rank: int, fixed: Sequence[tuple[int, int]], dtype: DataType, max_dim: int) -> Quick:
+    """A function giving (address, bytes, shape) of the usual argument: a plain writeable contiguous numpy array or CPU
+    tensor of `dtype`, of `rank`, with the sizes `fixed` by axis. None for everything else, which `host_array` explains.
+    """
+    numpy_dtype, torch_name = dtype.numpy, dtype.torch_name or ""
+    ndarray, from_buffer, addressof = np.ndarray, ctypes.c_char.from_buffer, ctypes.addressof
+    modules = sys.modules
+
+    def fits(shape: tuple[int, ...]) -> bool:
+        if len(shape) != rank or 0 in shape or max(shape, default=1) >= max_dim:
+            return False
+        return all(shape[axis] == size for axis, size in fixed)
+
+    def read(value: Any) -> tuple[int, int, tuple[int, ...]] | None:
+        kind = type(value)
+        if kind is ndarray:
+            shape = value.shape
+            if value.dtype is not numpy_dtype or value.flags.num & _BEHAVED != _BEHAVED or not fits(shape):
+                return None
+            try:
+                address = addressof(from_buffer(value))
+            except (TypeError, ValueError, BufferError):  # dtypes that the buffer protocol does not know
+                address = value.__array_interface__["data"][0]
+            return address, value.nbytes, shape
+        torch = modules.get("torch")
+        if torch is None or kind is not torch.Tensor or value.dtype is not getattr(torch, torch_name, None):
+            return None
+        shape = tuple(value.shape)
+        if not (value.is_cpu and value.layout is torch.strided and value.is_contiguous() and fits(shape)):
+            return None
+        return value.data_ptr(), value.nbytes, shape
+
+    return read
 
 
 def _from_numpy(array: np.ndarray[Any, Any], name: str) -> HostArray:

@@ -20,7 +20,7 @@ from pypto_pro.frontend.annotations import STATIC
 from pypto_pro.frontend.signature import ParamKind, ParamSpec
 from pypto_pro.frontend.source import source_of
 from pypto_pro.ir.launch import ArgValue, BufferValue, TilingValue
-from pypto_pro.runtime.arrays import HostArray, host_array
+from pypto_pro.runtime.arrays import HostArray, Quick, host_array, quick_reader
 from pypto_pro.runtime.callsite import call_site
 from pypto_pro.runtime.tilingdata import TilingLayout
 
@@ -92,10 +92,18 @@ class ParameterBinder:
             raise self._strides_error(host.shape, host.strides)
         return BufferValue(host.address, host.size_bytes, host.shape)
 
-    def writeable(self, host: HostArray | None) -> None:
-        """ArgumentError when the kernel writes the parameter and the memory is read-only."""
-        if host is not None and not host.writeable:
-            raise self._shape_error("is written by the kernel, found a read-only array")
+    def read_only(self) -> ArgumentError:
+        """The error for read-only memory behind a parameter that the kernel writes."""
+        return self._shape_error("is written by the kernel, found a read-only array")
+
+    def quick(self) -> Quick:
+        """A reader of the arguments that need no explanation."""
+        spec = self.spec
+        assert spec.dtype is not None
+        if spec.open_ended:
+            return lambda value: None
+        fixed = [(axis, dim) for axis, dim in enumerate(spec.dims) if isinstance(dim, int)]
+        return quick_reader(len(spec.dims), fixed, _host_dtype(spec.dtype), MAX_DIM)
 
     # --- pointers, scalars, tiling data ---
 
@@ -192,11 +200,12 @@ def _kind(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class BoundTensors:
-    """Tensor arguments after steps 1 to 3: hosts by parameter index, launch values, sizes for the compile signature."""
+    """Tensor arguments after steps 1 to 3: launch values, sizes for the compile signature, and arrays that may be
+    read-only or only stand in for the caller's object, by parameter index."""
 
-    hosts: dict[int, HostArray | None]
-    values: dict[int, BufferValue]
+    values: list[ArgValue | None]
     static: StaticDims
+    hosts: dict[int, HostArray | None]
 
 
 class ArgumentBinder:
@@ -205,7 +214,9 @@ class ArgumentBinder:
     def __init__(self, specs: Sequence[ParamSpec], fn: FunctionType) -> None:
         self.parameters = tuple(ParameterBinder(index, spec, fn) for index, spec in enumerate(specs))
         self._tensors = tuple(p for p in self.parameters if p.spec.kind is ParamKind.TENSOR)
+        self._others = tuple(p for p in self.parameters if p.spec.kind is not ParamKind.TENSOR)
         self._has_static = any(p.spec.open_ended or STATIC in p.spec.dims for p in self._tensors)
+        self._quick = tuple((p.index, p.quick()) for p in self._tensors)
 
     def static_from_shapes(self, shapes: Any) -> StaticDims:
         """The compile signature's sizes from `{tensor parameter: shape}`, for compiling without arguments.
@@ -233,33 +244,42 @@ class ArgumentBinder:
 
     def tensors(self, args: Sequence[Any]) -> BoundTensors:
         """Step 3: shapes of all tensors, then kind and dtype of each."""
-        hosts = {p.index: p.shape(args[p.index]) for p in self._tensors}
-        values = {p.index: p.dtype(hosts[p.index]) for p in self._tensors}
+        values: list[ArgValue | None] = [None] * len(self.parameters)
+        hosts: dict[int, HostArray | None] = {}
+        for index, read in self._quick:
+            found = read(args[index])
+            if found is None:
+                hosts = {p.index: p.shape(args[p.index]) for p in self._tensors}
+                for parameter in self._tensors:
+                    values[parameter.index] = parameter.dtype(hosts[parameter.index])
+                break
+            values[index] = BufferValue(*found)
         static: StaticDims = ()
         if self._has_static:
-            present = ((p, hosts[p.index]) for p in self._tensors)
-            static = tuple(dim for p, host in present if host is not None for dim in p.static_dims(host.shape))
-        return BoundTensors(hosts, values, static)
+            static = tuple(
+                dim for p in self._tensors if args[p.index] is not None for dim in p.static_dims(_dims(values[p.index]))
+            )
+        return BoundTensors(values, static, hosts)
 
     def launch_values(self, args: Sequence[Any], bound: BoundTensors, written: frozenset[int]) -> tuple[ArgValue, ...]:
         """Steps 6 and 7: one launch value a parameter. `written` are the indices of parameters the kernel writes."""
-        tiling = {p.index: p.tiling(args[p.index]) for p in self.parameters if p.spec.kind is ParamKind.TILING}
-        values: list[ArgValue] = []
-        for parameter in self.parameters:
+        values, hosts = bound.values, bound.hosts
+        for parameter in self._others:
+            if parameter.spec.kind is ParamKind.TILING:
+                values[parameter.index] = parameter.tiling(args[parameter.index])
+        for parameter in self._others:
             index = parameter.index
             match parameter.spec.kind:
-                case ParamKind.TENSOR:
-                    host: HostArray | None = bound.hosts[index]
-                    values.append(bound.values[index])
                 case ParamKind.PTR:
-                    pointer, host = parameter.pointer(args[index])
-                    values.append(pointer)
-                case ParamKind.TILING:
-                    values.append(tiling[index])
-                    continue
-                case _:
-                    values.append(parameter.scalar(args[index]))
-                    continue
-            if host is not None and index in written:
-                parameter.writeable(host)
-        return tuple(values)
+                    values[index], hosts[index] = parameter.pointer(args[index])
+                case ParamKind.SCALAR:
+                    values[index] = parameter.scalar(args[index])
+        for index, host in hosts.items():
+            if host is not None and not host.writeable and index in written:
+                raise self.parameters[index].read_only()
+        return tuple(values)  # type: ignore[arg-type]
+
+
+def _dims(value: ArgValue | None) -> tuple[int, ...]:
+    assert isinstance(value, BufferValue)
+    return value.dims

@@ -185,7 +185,7 @@ class JitKernel:
         """The compiled variant of a signature, compiled now if it is new. Raises what the front end raises."""
         packed = self.key_schema.pack(key) if self.key_schema is not None and key is not None else None
         signature = Signature(static, packed, datatypes)
-        found = self.variants.get(signature)
+        found = self.variants.get(signature)  # the warm path: no lock
         if found is None:
             found = self.variants.get_or_make(signature, lambda _: Variant.of(self.compile(static, key, datatypes)))
         return found
@@ -199,11 +199,10 @@ class JitKernel:
         if self.options.pipeline is not None:
             raise UnsupportedFeatureError(f"`{self.source.name}`: the `pipeline` option is not available yet")
         from pypto_pro import passes
-        from pypto_pro.frontend.kernel import parse_kernel
+        from pypto_pro.frontend.parse import parse_kernel
         from pypto_pro.frontend.specialise import Specialisation
 
-        sizes = {(self.specs[index].name, axis): size for index, axis, size in static}
-        special = Specialisation(sizes, key, dict(datatypes))
+        special = Specialisation(static, dict(key or {}), dict(datatypes))
         return passes.run(parse_kernel(self.source, special, auto_mutex=self.options.auto_mutex), after=after)
 
 

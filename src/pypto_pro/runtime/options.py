@@ -107,14 +107,18 @@ _DEFAULTS = Options()
 assert set(SETTINGS) == {field.name for field in fields(Options)}
 
 _changes: ContextVar[tuple[tuple[str, Any], ...]] = ContextVar("pypto_pro_options", default=())
-_seen: tuple[tuple[str | None, ...], tuple[tuple[str, Any], ...], Options] | None = None
+_seen: tuple[tuple[Any, ...], tuple[tuple[str, Any], ...], Options] | None = None
+
+
+# os.environ decodes on every look-up, which would be a fifth of a warm launch; what lies below it shows changes as well
+_RAW: Any = getattr(os.environ, "_data", None) or os.environ
+_RAW_KEYS = [v if _RAW is os.environ else os.environ.encodekey(v) for v, _ in _VARIABLES]
 
 
 def current() -> Options:
     """The settings in force here. ArgumentError for an environment value that is not valid."""
     global _seen
-    get = os.environ.get
-    texts = tuple([get(variable) for variable, _ in _VARIABLES])
+    texts = tuple(map(_RAW.get, _RAW_KEYS))
     changes = _changes.get()
     seen = _seen
     if seen is not None and seen[0] == texts and seen[1] is changes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from pypto_pro.diag.names import did_you_mean
 from pypto_pro.dtypes import DataType
@@ -15,8 +15,7 @@ from pypto_pro.ir.types import PtrType, TensorType
 from pypto_pro.runtime.binding import StaticDims
 
 
-@dataclass(frozen=True, slots=True)
-class Signature:
+class Signature(NamedTuple):
     """What one variant is compiled for: STATIC sizes, packed tiling key, dtype of each dtype variable."""
 
     static: StaticDims = ()
