@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from pypto_pro.layouts import slot_size
 from pypto_pro.memory.check import LayoutReport, check_layout
-from pypto_pro.memory.design import Design, TileRecord
+from pypto_pro.memory.design import Design, TileRecord, slot_name
 from pypto_pro.memory.finding import LayoutFinding, finding, hexa
 from pypto_pro.memory.machine import Chip
 from pypto_pro.memory.planner import Solver, plan_layout
@@ -66,7 +66,7 @@ class Advice:
 def advise(
     design: Design, chip: Chip | None = None, wishes: Wishes | None = None, solver: Solver = "auto"
 ) -> Advice:
-    """Plan a design and check the result. Errors of the planning are findings; SolverMissingError as in `plan_layout`."""
+    """Plan a design and check the result. What cannot be planned is a finding; SolverMissingError as `plan_layout`."""
     chip = chip or Chip()
     placed = all(t.addrs is not None for t in design.tiles)
     before = check_layout(design, chip) if placed else None
@@ -76,25 +76,26 @@ def advise(
     report = check_layout(planned, chip)
     findings = [*unplaceable, *_plan_findings(problem, placement, design)]
     findings += [_assumed(reuse, design) for reuse in report.reuses if _is_assumed(reuse)]
-    kept = {"L103", "L104"}  # said by L120 and L122 where the planner is the cause
-    findings += [f for f in report.findings if f.code not in kept and f.code not in {u.code for u in unplaceable}]
-    findings += [f for f in report.findings if f.code == "L104" and f.facts["reason"] not in ("unordered", "cross_core")]
+    findings += [f for f in report.findings if not _said_already(f) and f.code not in {u.code for u in unplaceable}]
     changes = tuple(_change(old, new) for old, new in zip(design.tiles, planned.tiles, strict=True) if new is not old)
     ordered = tuple(sorted(findings, key=lambda f: (f.line or 0, f.code)))
     return Advice(problem, placement, planned, report, before, changes, ordered)
 
 
+def _said_already(found: LayoutFinding) -> bool:
+    """Whether L120 or L122 says it in the words of a plan."""
+    return found.code == "L103" or (found.code == "L104" and found.facts["reason"] in ("unordered", "cross_core"))
+
+
 def _with_addresses(design: Design, placement: Placement) -> Design:
-    by_tile: dict[str, list[int]] = {}
-    for name, at in placement.addresses.items():
-        tile, _, slot = name.partition("#")
-        by_tile.setdefault(tile, []).append(at)
-        assert not slot or int(slot) == len(by_tile[tile]) - 1, "slots are planned in order"
-    tiles = tuple(
-        replace(t, addrs=tuple(by_tile[t.name]) if t.kind == "group" else by_tile[t.name][0]) if t.name in by_tile else t
-        for t in design.tiles
-    )
-    return replace(design, tiles=tiles)
+    return replace(design, tiles=tuple(_at(t, placement) for t in design.tiles))
+
+
+def _at(tile: TileRecord, placement: Placement) -> TileRecord:
+    if slot_name(tile, 0) not in placement.addresses:
+        return tile
+    found = tuple(placement.addresses[slot_name(tile, i)] for i in range(tile.slots))
+    return replace(tile, addrs=found if tile.kind == "group" else found[0])
 
 
 def _change(old: TileRecord, new: TileRecord) -> Change:

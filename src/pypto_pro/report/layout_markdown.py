@@ -1,0 +1,124 @@
+"""The layout report as section 3 of a design document: address table, totals, reuse proofs, MX, banks, checklist."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from pypto_pro.memory.advice import Advice
+from pypto_pro.memory.check import LayoutReport
+from pypto_pro.memory.finding import hexa, interval
+from pypto_pro.memory.table import Row
+from pypto_pro.report import layout_words as words
+
+
+def layout_markdown(report: LayoutReport, advice: Advice | None = None) -> str:
+    """The whole section, ready to paste; with the planner's answer when there is one."""
+    title = f"## 3. On-chip layout of `{report.design.kernel}`" if report.design.kernel else "## 3. On-chip layout"
+    parts = [title, _specialisation(report), address_table(report), _totals(report), reuse_table(report)]
+    parts += [_scales(report), _banks(report), _findings(advice or report), _plan(advice), _checklist(report)]
+    return "\n\n".join(p for p in parts if p) + "\n"
+
+
+def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = ["| " + " | ".join(headings) + " |", "|" + "---|" * len(headings)]
+    lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def _specialisation(report: LayoutReport) -> str:
+    chosen = ", ".join(f"`{k}` = {v}" for k, v in report.design.specialisation.items())
+    return f"Specialisation: {chosen}." if chosen else ""
+
+
+def address_table(report: LayoutReport) -> str:
+    """One row for every physical slot."""
+    headings = ("Space", "Variable", "Slot", "Purpose", "shape", "dtype", "layout", "Start", "Size (B)", "Interval",
+                "Lifetime / reuse basis")  # fmt: skip
+    return _table(headings, (_row(report, r) for r in report.rows))
+
+
+def _row(report: LayoutReport, row: Row) -> tuple[str, ...]:
+    tile = row.tile
+    return (
+        row.space.name, f"`{tile.name}`", words.slot_cell(row), words.purpose(tile), f"`{words.shape_cell(tile)}`",
+        words.dtype_cell(tile), words.layout_cell(tile), f"`{hexa(row.start)}`", str(row.size),
+        f"`{interval(row.start, row.end)}`", words.basis(report, row),
+    )  # fmt: skip
+
+
+def _totals(report: LayoutReport) -> str:
+    lines = [words.totals_line(t) for t in report.totals]
+    source = words.source_line(report)
+    return "\n".join([*(f"- {line}" for line in lines), *([f"\n({source})"] if source else [])])
+
+
+def reuse_table(report: LayoutReport) -> str:
+    """One row a pair of slots that share bytes; empty when none do."""
+    if not report.reuses:
+        return ""
+    headings = ("Id", "Physical interval", "Tile A", "Tile B", "A last read", "B first write", "Protection",
+                "Conclusion")  # fmt: skip
+    rows = []
+    for r in report.reuses:
+        last, first = words.moment_cell(report, r)
+        where = f"`{r.a.space.name} {interval(r.start, r.end)}`"
+        layouts = {words.layout_cell(r.a.tile), words.layout_cell(r.b.tile)}
+        note = f" (byte alias, {' / '.join(sorted(layouts))})" if len(layouts) > 1 else ""
+        rows.append((r.id, where, f"`{words.label(r.a)}`", f"`{words.label(r.b)}`", last, first,
+                     r.protection, words.conclusion(r) + note))  # fmt: skip
+    return _table(headings, rows)
+
+
+def _scales(report: LayoutReport) -> str:
+    if not report.scales:
+        return ""
+    rows = (
+        (f"`{p.data.tile.name}`", words.slot_cell(p.data), hexa(p.data.start), f"`{p.scale.tile.name}`",
+         hexa(p.scale.start), hexa(p.want) + ("" if p.ok else " (differs)"))
+        for p in report.scales
+    )  # fmt: skip
+    return _table(("Data", "Slot", "Data address", "Scale", "Scale address", "Required"), rows)
+
+
+def _banks(report: LayoutReport) -> str:
+    if not report.banks:
+        return ""
+    rows = []
+    for p in report.banks:
+        groups = ", ".join(map(str, p.same_bank or p.same_group)) or words.DASH
+        rows.append((f"`{words.label(p.a)}`", p.use.a_op, f"`{words.label(p.b)}`", p.use.b_op, groups,
+                     "conflict" if p.conflict else "free"))  # fmt: skip
+    return _table(("A", "op", "B", "op", "Bank groups", "Result"), rows)
+
+
+def _findings(found: LayoutReport | Advice) -> str:
+    lines = [f"- {f.severity} {f.code}: {f.diagnostic.message}" for f in found.findings]
+    return "\n".join(["Findings:", "", *lines]) if lines else ""
+
+
+def _plan(advice: Advice | None) -> str:
+    if advice is None:
+        return ""
+    rows = []
+    for plan, before in advice.ends():
+        quality = "optimal" if plan.optimal else f"gap {plan.gap} B"
+        rows.append((plan.space.name, words.DASH if before is None else str(before), str(plan.highest),
+                     str(plan.lower_bound), quality))  # fmt: skip
+    ends = _table(("Space", "Highest before", "Highest planned", "Lower bound", "Quality"), rows)
+    changes = _table(
+        ("Variable", "Line", "Before", "After"),
+        (
+            (f"`{c.tile.name}`", str(c.tile.line or words.DASH),
+             ", ".join(map(hexa, c.before)) if c.before else words.DASH, f"`{c.text}`")
+            for c in advice.changes if c.moves
+        ),
+    )  # fmt: skip
+    needs = [f"- {f.diagnostic.message}" for f in advice.findings if f.code == "L122"]
+    required = ["Required changes:\n\n" + "\n".join(needs)] if needs else []
+    return "\n\n".join(["### Planned addresses", ends, changes, *required])
+
+
+def _checklist(report: LayoutReport) -> str:
+    return "\n".join(
+        f"- [{'x' if holds else ' '}] {item}: {'yes' if holds else 'no'}" for item, holds in words.checklist(report)
+    )
