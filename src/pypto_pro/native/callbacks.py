@@ -1,0 +1,241 @@
+"""From generated code into Python: numpy meanings of ops without native code, accesses out of bounds, printing.
+
+Generated code hands over (core record, operand record). The site number in the record tells which op of which kernel it
+is; operands are rebuilt as `TileArg`, `TensorArg` and numbers over the native memory, so a meaning reads and writes the
+very bytes. An op that would leave a memory space runs on a copy of the space extended by zeros: what lies outside
+reads as zero, and writes there are dropped.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pypto_pro.analysis.accesses import bounds, touches
+from pypto_pro.dtypes import DataType
+from pypto_pro.enums import MemorySpace
+from pypto_pro.ir import nodes as n
+from pypto_pro.ir.types import TensorType, TileType
+from pypto_pro.native import frames
+from pypto_pro.native.calls import (
+    PtrSpec,
+    ScalarSpec,
+    SequenceSpec,
+    Signature,
+    Spec,
+    StructSpec,
+    TensorSpec,
+    TileSpec,
+)
+from pypto_pro.native.frames import ARENA, CORE, UB_STEP, WORD, TensorRecord
+from pypto_pro.native.program import Site
+from pypto_pro.ops.operands import TileArg
+from pypto_pro.ops.tensors import TensorArg
+
+Bytes = NDArray[np.uint8]
+
+_FORMATS = {
+    DataType.DT_BOOL: "<?", DataType.DT_INT8: "<b", DataType.DT_UINT8: "<B", DataType.DT_INT16: "<h",
+    DataType.DT_UINT16: "<H", DataType.DT_INT32: "<i", DataType.DT_UINT32: "<I", DataType.DT_INT64: "<q",
+    DataType.DT_UINT64: "<Q", DataType.DT_INDEX: "<q",
+}  # fmt: skip
+
+
+def memory(address: int, size: int) -> Bytes:
+    """`size` bytes of host memory as an array, not owned."""
+    if size <= 0:
+        return np.zeros(0, np.uint8)
+    return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
+
+
+def word_at(address: int) -> int:
+    """A signed word of host memory."""
+    return int(ctypes.c_int64.from_address(address).value)
+
+
+class Core:
+    """What Python looks up in a core record."""
+
+    def __init__(self, address: int) -> None:
+        self.address = address
+
+    def field(self, name: str) -> int:
+        """A word of the record."""
+        return word_at(self.address + CORE[name])
+
+    def space(self, space: MemorySpace, foreign: bool, sub: int = 0) -> Bytes:
+        """The bytes of a memory space of this core's block."""
+        if space is MemorySpace.Vec and not foreign:
+            start = self.field("ub")
+        else:
+            start = self.field("arena") + ARENA[space] + sub * UB_STEP
+        return memory(start, frames.capacity(space))
+
+    @property
+    def name(self) -> str:
+        """`AIC of block 3`, `AIV1 of block 0`."""
+        kind = "AIC" if self.field("kind") == 0 else f"AIV{self.field('subblock')}"
+        block = word_at(self.field("unit") + frames.UNIT["block"])
+        return f"{kind} of block {block}"
+
+
+def read_operands(signature: Signature, core: Core, record: int) -> tuple[Any, ...]:
+    """The operands of a record as op meanings take them."""
+    return tuple(
+        _read(spec, core, record + offset) for spec, offset in zip(signature.specs, signature.offsets, strict=False)
+    )
+
+
+def _read(spec: Spec, core: Core, address: int) -> Any:
+    match spec:
+        case TileSpec(type=type_, foreign=foreign):
+            addr, rows, cols = struct.unpack("<3q", ctypes.string_at(address, spec.size))
+            peers = tuple(core.space(type_.space, True, sub) for sub in (0, 1)) if foreign else ()
+            return TileArg(type_, core.space(type_.space, foreign), addr, rows, cols, peers)
+        case TensorSpec(type=tensor):
+            return _read_tensor(tensor, address)
+        case ScalarSpec(dtype=dtype):
+            return read_scalar(dtype, address)
+        case SequenceSpec(length=length):
+            return struct.unpack(f"<{length}q", ctypes.string_at(address, length * WORD))
+        case PtrSpec():
+            return struct.unpack("<3q", ctypes.string_at(address, spec.size))
+        case StructSpec():
+            return word_at(address)
+    return None
+
+
+def read_scalar(dtype: DataType, address: int) -> Any:
+    """A scalar of a record."""
+    if dtype.is_float():
+        return struct.unpack("<f", ctypes.string_at(address, 4))[0]
+    return struct.unpack(_FORMATS[dtype], ctypes.string_at(address, max(1, dtype.nbytes)))[0]
+
+
+def _read_tensor(type_: TensorType, address: int) -> TensorArg:
+    places = TensorRecord(type_.rank)
+    words = struct.unpack(f"<{places.size // WORD}q", ctypes.string_at(address, places.size))
+    base, low, high = words[:3]
+    rank = type_.rank
+    dims, strides = words[3 : 3 + rank], words[3 + rank : 3 + 2 * rank]
+    row, col, is_set = words[3 + 2 * rank :]
+    return TensorArg(type_, memory(low, high - low), base - low, dims, strides, (row, col) if is_set else None)
+
+
+def write_result(value: Any, dtype: DataType, address: int) -> None:
+    """A scalar result into its word: floats as FP32, others in their width."""
+    if dtype.is_float():
+        ctypes.memmove(address, struct.pack("<f", float(np.float32(value))), 4)
+    else:
+        ctypes.memmove(address, np.asarray(value, dtype.numpy).tobytes(), dtype.nbytes)
+
+
+# --- running a meaning ------------------------------------------------------------------------------------------------
+
+
+def run_op(site: Site, core: Core, record: int, report: Any) -> None:
+    """Apply the meaning of a site's op. `report(site, message)` hears of accesses out of bounds."""
+    signature = site.signature
+    assert signature is not None
+    assert signature.entry is not None
+    entry = signature.entry
+    named = entry.bind(read_operands(signature, core, record), signature.attrs)
+    copies = _extended(named, _overruns(site, named, report))
+    moved = {name: replace(tile, mem=copies[key]) for name, tile in named.items()
+             if isinstance(tile, TileArg) and (key := tile.mem.ctypes.data) in copies}
+    with np.errstate(all="ignore"):
+        result = entry.meaning(**{**named, **moved})  # type: ignore[misc]
+    for name, tile in moved.items():
+        named[name].mem[:] = tile.mem[: named[name].mem.size]
+    results = result if isinstance(result, tuple) else (result,)
+    for value, dtype, offset in zip(results, signature.results, signature.result_offsets, strict=False):
+        write_result(value, dtype, record + offset)
+
+
+def _overruns(site: Site, named: Mapping[str, Any], report: Any) -> list[tuple[str, int]]:
+    """Tiles that reach past their space, with the bytes the space would need; everything outside is reported."""
+    found = []
+    assert site.signature is not None
+    assert site.signature.entry is not None
+    leaf = site.signature.entry.leaf
+    for touch in touches(site.signature.entry, named):
+        operand = named[touch.operand]
+        low, high = bounds(touch.regions)
+        size = operand.mem.size
+        if low >= 0 and high <= size:
+            continue
+        where = f"{operand.type.space.name}, which has {size}" if isinstance(operand, TileArg) else f"{size} bytes"
+        report(site, f"`{touch.operand}` of {leaf} covers bytes {low}..{high} of {where}")
+        if isinstance(operand, TileArg):
+            found.append((touch.operand, high))
+    return found
+
+
+def _extended(named: Mapping[str, Any], needs: list[tuple[str, int]]) -> dict[int, Bytes]:
+    """Copies of the memories that are too short, by address of the original, long enough for what the op does."""
+    copies: dict[int, Bytes] = {}
+    for name, high in needs:
+        kept = named[name].mem
+        size = max(high, kept.size, copies[kept.ctypes.data].size if kept.ctypes.data in copies else 0)
+        longer = np.zeros(size, np.uint8)
+        longer[: kept.size] = kept
+        copies[kept.ctypes.data] = longer
+    return copies
+
+
+# --- warnings and printing --------------------------------------------------------------------------------------------
+
+
+def warn(site: Site, message: str) -> None:
+    """A warning at the author's line; Python shows each line once."""
+    span = site.span
+    warnings.warn_explicit(
+        f"{message}; reads there give zero, writes are dropped", RuntimeWarning, span.file, max(span.line, 1)
+    )
+
+
+def debug_text(site: Site, core: Core, record: int) -> str | None:
+    """What a debugging statement prints, None for nothing."""
+    node, signature = site.node, site.signature
+    assert isinstance(node, n.Debug)
+    assert signature is not None
+    operands = read_operands(signature, core, record)
+    attrs = dict(node.attrs)
+    match node.what:
+        case "printf":
+            return formatted(str(attrs.get("format", "")), operands)
+        case "pto_assert":
+            if operands and operands[0]:
+                return None
+            text = formatted(str(attrs.get("format") or ""), operands[1:])
+            return f"{site.span.place}: pto_assert failed in {core.name}{': ' if text else ''}{text}\n"
+        case "dump_data":
+            return _dump(site, core, operands)
+    return None
+
+
+def formatted(text: str, operands: tuple[Any, ...]) -> str:
+    """C printf formatting; what does not fit is shown as it is."""
+    try:
+        return text % operands
+    except (TypeError, ValueError):
+        return f"{text} {operands}"
+
+
+def _dump(site: Site, core: Core, operands: tuple[Any, ...]) -> str:
+    shown = []
+    for value in operands:
+        if isinstance(value, TileArg) and isinstance(value.type, TileType):
+            shown.append(np.array2string(value.values(value.vr, value.vc)))
+        elif isinstance(value, TensorArg):
+            shown.append(np.array2string(value.mem[value.base :].view(np.uint8)[:64]))
+        else:
+            shown.append(str(value))
+    return f"{site.span.place}: dump_data in {core.name}\n" + "\n".join(shown) + "\n"

@@ -1,0 +1,137 @@
+"""LLVM set-up: the host target, module -> object code, object code -> callable addresses.
+
+Every module is compiled on its own to an object (cached by `objects`), loaded once a process, and finds the functions
+of other modules by name. llvmlite is imported by the first compilation, not before.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import threading
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import llvmlite
+import llvmlite.binding as llvm
+
+from pypto_pro.native import objects
+
+
+@dataclass(frozen=True)
+class Host:
+    """What the code generator needs to know about this CPU."""
+
+    name: str
+    features: str
+    arch: str
+    has_half_conversion: bool
+    """Vector conversions between half and single precision are instructions."""
+    has_fma: bool
+    has_byte_masks: bool
+    """Masked loads and stores exist for 8- and 16-bit elements."""
+    fp32_lanes: int
+    """FP32 elements in one vector register."""
+
+    @property
+    def key(self) -> str:
+        """Everything outside the module text that decides what object code comes out."""
+        return f"{self.name} {self.features} llvm{llvm.llvm_version_info} llvmlite{llvmlite.__version__} opt2"
+
+
+@cache
+def host() -> Host:
+    """The CPU this process runs on."""
+    _initialise()
+    features = llvm.get_host_cpu_features()
+    arch = llvm.get_process_triple().split("-")[0]
+    has = {name for name, on in features.items() if on}
+    on_arm = arch in ("aarch64", "arm64")
+    wide = {"avx512f", "avx512vl", "avx512bw", "avx512dq"} <= has
+    return Host(
+        name=llvm.get_host_cpu_name(),
+        features=features.flatten(),
+        arch=arch,
+        has_half_conversion=on_arm or "f16c" in has,
+        has_fma=on_arm or "fma" in has,
+        has_byte_masks=wide,
+        fp32_lanes=16 if wide else 8 if "avx2" in has else 4,
+    )
+
+
+@cache
+def _initialise() -> None:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+
+
+@cache
+def _target_machine() -> Any:
+    machine = host()
+    target = llvm.Target.from_default_triple()
+    return target.create_target_machine(
+        cpu=machine.name, features=machine.features, opt=2, reloc="pic", codemodel="small", jit=True
+    )
+
+
+@cache
+def _jit() -> Any:
+    return llvm.create_lljit_compiler(_target_machine())
+
+
+_lock = threading.RLock()
+_names = itertools.count()
+_loaded: list[Any] = []  # resource trackers: code lives as long as the process
+
+
+def object_key(text: str) -> str:
+    """Key of the object code of one module's text on this CPU."""
+    return hashlib.sha256(f"{host().key}\n{text}".encode()).hexdigest()
+
+
+def compile_module(text: str) -> bytes:
+    """Object code of an LLVM module given as text; from the cache when it is there."""
+    key = object_key(text)
+    with _lock:
+        found = objects.load(key)
+        if found is None:
+            found = _generate(text)
+            objects.save(key, found)
+    return found
+
+
+def _generate(text: str) -> bytes:
+    machine = _target_machine()
+    module = llvm.parse_assembly(text)
+    module.verify()
+    tuning = llvm.create_pipeline_tuning_options(speed_level=2)
+    tuning.loop_vectorization = False  # code is written as explicit vectors
+    tuning.slp_vectorization = False
+    tuning.loop_interleaving = False
+    tuning.loop_unrolling = False
+    passes = llvm.create_pass_builder(machine, tuning)
+    passes.getModulePassManager().run(module, passes)
+    return bytes(machine.emit_object(module))
+
+
+def link(code: bytes, exports: tuple[str, ...], imports: dict[str, int]) -> dict[str, int]:
+    """Load object code; returns the addresses of `exports`. `imports` gives those of the functions it calls."""
+    with _lock:
+        library = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
+        for name, address in imports.items():
+            library.import_symbol(name, address)
+        for name in exports:
+            library.export_symbol(name)
+        tracker = library.link(_jit(), f"native{next(_names)}")
+        _loaded.append(tracker)
+        return {name: tracker[name] for name in exports}
+
+
+def assembly(text: str) -> str:
+    """Optimised machine code of a module as text, for people."""
+    module = llvm.parse_assembly(text)
+    machine = _target_machine()
+    passes = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2))
+    passes.getModulePassManager().run(module, passes)
+    return str(machine.emit_assembly(module))

@@ -1,0 +1,61 @@
+"""`compile`: a kernel after the passes -> object code that runs launches."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from pypto_pro.ir.launch import Launch
+from pypto_pro.ir.nodes import Kernel
+from pypto_pro.native import engine, opcode, scheduler
+from pypto_pro.native.calls import Signature
+from pypto_pro.native.plan import make_plan, used_memory
+from pypto_pro.native.program import CoreProgram, ProgramCode, Site
+from pypto_pro.native.scheduler import Executable
+
+
+class CompiledKernel:
+    """Native code of one kernel specialisation. Launches from several threads may overlap."""
+
+    def __init__(self, executable: Executable) -> None:
+        self._executable = executable
+        self._lock = threading.Lock()
+
+    def run(self, launch: Launch, threads: int | None = None) -> None:
+        """Run a launch to its end; the caller's buffers hold the outputs when it returns.
+
+        `threads`: workers, default PYPTO_PRO_THREADS or one a processor. Raises StuckError when no core can go on,
+        KeyboardInterrupt when interrupted; RuntimeWarning once a line for accesses out of bounds.
+        """
+        scheduler.launch(self._executable, launch, threads)
+
+
+class _Functions:
+    """Supplies op functions to the programs of one kernel."""
+
+    def of(self, signature: Signature) -> str:
+        return opcode.function_of(signature)
+
+    def of_call(self, program: CoreProgram, stmt: Any) -> Any:
+        from pypto_pro.native.vector_function import make_call
+
+        return make_call(program, stmt)
+
+
+def compile(kernel: Kernel) -> CompiledKernel:
+    """Native code of a kernel; object code comes from the cache where it can."""
+    plan = make_plan(kernel)
+    sites: list[Site] = []
+    programs = {p.core: CoreProgram(kernel, p, plan, sites, _Functions()).emit() for p in kernel.programs}
+    executable = Executable(
+        kernel.name, plan, kernel.params,
+        steps={core: _load(code) for core, code in programs.items()},
+        frame_bytes={core: code.frame_bytes for core, code in programs.items()},
+        sites=sites, areas=used_memory(kernel),
+    )  # fmt: skip
+    return CompiledKernel(executable)
+
+
+def _load(program: ProgramCode) -> int:
+    imports = opcode.addresses(program.symbols)
+    return engine.link(engine.compile_module(program.text), (program.symbol,), imports)[program.symbol]

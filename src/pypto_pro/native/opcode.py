@@ -1,0 +1,71 @@
+"""Op functions: one module for each signature, from the entry's `lower` facet; a callback where there is none."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import llvmlite.ir as ir
+
+from pypto_pro.native import engine, runner
+from pypto_pro.native.calls import Signature, load_operand
+from pypto_pro.native.emit import PTR, VOID, Code
+from pypto_pro.native.program import CALLBACK
+
+_lock = threading.RLock()
+_addresses: dict[str, int] = {}  # symbol -> loaded function; shared by all kernels of the process
+_by_text: dict[str, str] = {}  # signature text -> symbol
+
+
+def function_of(signature: Signature) -> str:
+    """Symbol of the function for a signature, compiled and loaded; the callback's when the op has no native code."""
+    if signature.entry is None or "lower" not in signature.entry.facets:
+        return CALLBACK
+    with _lock:
+        symbol = _by_text.get(signature.text)
+        if symbol is None:
+            symbol = _by_text[signature.text] = _build(signature)
+    return symbol
+
+
+def _build(signature: Signature) -> str:
+    text = op_module(signature)
+    if text is None:
+        return CALLBACK
+    load(signature.symbol, text)
+    return signature.symbol
+
+
+def op_module(signature: Signature) -> str | None:
+    """LLVM text of an op's function; None when its `lower` declines these operands (returns NotImplemented)."""
+    from pypto_pro.native.builder import OpBuilder
+
+    entry = signature.entry
+    assert entry is not None
+    module = ir.Module(signature.symbol)
+    function = ir.Function(module, ir.FunctionType(VOID, [PTR, PTR]), signature.symbol)
+    code = Code(function)
+    core, record = function.args
+    operands = [
+        load_operand(code, core, record, spec, offset)
+        for spec, offset in zip(signature.specs, signature.offsets, strict=False)
+    ]
+    builder = OpBuilder(code, core, record, signature)
+    if entry.facets["lower"](builder, **entry.bind(operands, signature.attrs)) is NotImplemented:
+        return None
+    builder.finish()
+    return str(module)
+
+
+def load(symbol: str, text: str) -> None:
+    """Compile a module and make its function known under `symbol`."""
+    with _lock:
+        if symbol not in _addresses:
+            code = engine.compile_module(text)
+            _addresses.update(engine.link(code, (symbol,), runner.functions()))
+
+
+def addresses(symbols: Any) -> dict[str, int]:
+    """Addresses of loaded functions by symbol."""
+    known = {**runner.functions(), **_addresses}
+    return {symbol: known[symbol] for symbol in symbols}

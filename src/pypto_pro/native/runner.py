@@ -1,0 +1,324 @@
+"""Generated code that runs blocks: one module for every kernel, compiled once.
+
+`run(launch, unit, worker)` is what a worker thread calls with the GIL released. Blocks that never wait for other blocks
+are claimed one after the other and run in the worker's own unit. In a `parking` launch every block has a unit: a block
+that can only go on when others do is parked together with the launch's epoch, and looked at again when the epoch moved.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import llvmlite.ir as ir
+
+from pypto_pro.native import engine, sync_code
+from pypto_pro.native.emit import I32, I64, PTR, VOID, Code, Value
+from pypto_pro.native.frames import (
+    BLOCK_DONE,
+    BLOCK_NEW,
+    BLOCK_PARKED,
+    BLOCK_READY,
+    BLOCK_RUNNING,
+    BUDGET,
+    CORE,
+    LAUNCH,
+    RUN_CANCELLED,
+    RUN_FINISHED,
+    RUN_IDLE,
+    RUN_STUCK,
+    RUN_WAKE,
+    SIZE,
+    STATE_BYTES,
+    STEP_CANCEL,
+    STEP_DONE,
+    STEP_POLL,
+    STEP_YIELD,
+    UNIT,
+    WORD,
+)
+from pypto_pro.native.sync_code import function, get, put, word
+
+END, PROGRESS, POLLED, STUCK, CANCELLED = range(5)
+"""What one turn of a block ends with: finished, moved, only polled, cannot go on, launch cancelled."""
+
+DEFAULT_MXCSR = 0x1F80  # round to nearest even, exceptions masked, no flush to zero
+
+
+def emit_callback(module: Any) -> None:
+    """`void op_callback(core, record)`: run an op's numpy meaning through Python."""
+    code, (core, record) = function(module, "op_callback", (PTR, PTR), VOID)
+    launch = code.load(PTR, core, CORE["launch"])
+    code.call_address(code.load(PTR, launch, LAUNCH["callback"]), VOID, [core, record])
+    code.b.ret_void()
+
+
+def emit_tick(module: Any) -> None:
+    """`i32 run_tick(core)`: 1 when the launch is cancelled; on the main thread lets Python look at its signals."""
+    code, (core,) = function(module, "run_tick", (PTR,))
+    b = code.b
+    put(code, BUDGET, core, "budget")
+    launch = code.load(PTR, core, CORE["launch"])
+    cancel = word(launch, "cancel", code, 0, LAUNCH)
+    with b.if_then(b.icmp_unsigned("!=", code.load_atomic(cancel), I64(0))):
+        b.ret(I32(1))
+    look = code.load(PTR, core, CORE["tick"])
+    with b.if_then(b.icmp_unsigned("==", look, ir.Constant(PTR, None))):
+        b.ret(I32(0))
+    b.ret(code.call_address(look, I32, [launch]))
+
+
+def emit_cores(code: Code, unit: Value, each: Any) -> None:
+    """Loop over the core records of a unit."""
+    with code.loop(0, get(code, unit, "n_cores", layout=UNIT), name="core") as k:
+        each(code.at(code.at(unit, UNIT["cores"]), code.b.mul(k, I64(CORE[SIZE]))))
+
+
+def emit_begin(module: Any) -> None:
+    """`void run_begin(launch, unit, block)`: reset a unit for a block and clear the tiles of its arena."""
+    code, (launch, unit, block) = function(module, "run_begin", (PTR, PTR, I64), VOID)
+    b = code.b
+    put(code, block, unit, "block", layout=UNIT)
+    put(code, 0, unit, "run_ahead", layout=UNIT)
+    put(code, STEP_YIELD, unit, "status", layout=UNIT)
+
+    def reset(core: Value) -> None:
+        subblocks = get(code, core, "subblock_num")
+        index = b.add(b.mul(block, subblocks), get(code, core, "subblock"))
+        put(code, index, core, "block_idx")
+        for name, value in (
+            ("budget", BUDGET), ("resume", 0), ("moved", 0), ("wrote", 1), ("status", STEP_YIELD), ("site", -1),
+            ("spr", 0), ("retry", 0), ("queued", 0),
+        ):
+            put(code, value, core, name)
+        code.fill_bytes(code.at(core, CORE["direct"]), 0, CORE[SIZE] - CORE["direct"])
+
+    emit_cores(code, unit, reset)
+    arena, areas = code.load(PTR, unit, UNIT["arena"]), code.load(PTR, launch, LAUNCH["zero_list"])
+    with code.loop(0, get(code, launch, "n_zero", layout=LAUNCH)) as k:
+        area = code.at(areas, b.mul(k, I64(2 * WORD)))
+        code.fill_bytes(code.at(arena, code.load(I64, area)), 0, code.load(I64, area, WORD))
+    b.ret_void()
+
+
+def emit_turn(module: Any) -> None:
+    """`i32 run_turn(unit)`: give every unfinished core of a block one step."""
+    code, (unit,) = function(module, "run_turn", (PTR,))
+    b = code.b
+    alive, moved, polled = (code.slot(I64) for _ in range(3))
+    for flag in (alive, moved, polled):
+        code.store(I64(0), flag)
+
+    def step(core: Value) -> None:
+        with b.if_then(b.icmp_unsigned("!=", get(code, core, "status"), I64(STEP_DONE))):
+            put(code, 0, core, "moved")
+            with b.if_then(b.icmp_signed(">", get(code, core, "queued"), I64(0))):
+                code.call("sync_drain", VOID, [core])
+            status = code.call_address(code.load(PTR, core, CORE["step"]), I32, [core])
+            put(code, b.zext(status, I64), core, "status")
+            with b.if_then(b.icmp_unsigned("==", status, I32(STEP_CANCEL))):
+                b.ret(I32(CANCELLED))
+            done = b.icmp_unsigned("==", status, I32(STEP_DONE))
+            changed = b.icmp_unsigned("!=", get(code, core, "moved"), I64(0))
+            polls = b.icmp_unsigned("==", status, I32(STEP_POLL))
+            went_on = b.or_(done, b.and_(changed, b.not_(polls)))
+            for flag, value in ((alive, b.not_(done)), (moved, went_on), (polled, b.and_(changed, polls))):
+                code.store(b.or_(code.load(I64, flag), b.zext(value, I64)), flag)
+
+    emit_cores(code, unit, step)
+    results = ((alive, END, "=="), (moved, PROGRESS, "!="), (polled, POLLED, "!="))
+    for flag, result, test in results:
+        with b.if_then(b.icmp_unsigned(test, code.load(I64, flag), I64(0))):
+            b.ret(I32(result))
+    b.ret(I32(STUCK))
+
+
+def emit_block(module: Any) -> None:
+    """`i32 run_block(launch, unit)`: turns until the block ends, only polls, or cannot go on even running ahead.
+
+    In a parking launch running ahead is for the whole launch to decide, since other blocks may still help.
+    """
+    code, (launch, unit) = function(module, "run_block", (PTR, PTR))
+    b = code.b
+    again = code.block("turn")
+    b.branch(again)
+    b.position_at_end(again)
+    result = code.call("run_turn", I32, [unit])
+    with b.if_then(b.icmp_unsigned("==", result, I32(PROGRESS))):
+        b.branch(again)
+    parking = b.icmp_unsigned("!=", get(code, launch, "parking", layout=LAUNCH), I64(0))
+    ahead = b.icmp_unsigned("!=", get(code, unit, "run_ahead", layout=UNIT), I64(0))
+    tries = b.and_(b.icmp_unsigned("==", result, I32(STUCK)), b.not_(b.or_(parking, ahead)))
+    with b.if_then(tries):
+        put(code, 1, unit, "run_ahead", layout=UNIT)
+        b.branch(again)
+    b.ret(result)
+
+
+def cycles(code: Code) -> Value:
+    """A counter that advances with time, readable in user mode."""
+    name = "llvm.readcyclecounter" if engine.host().arch in ("x86_64", "i686") else "llvm.readsteadycounter"
+    return code.call(name, I64, [])
+
+
+def emit_claiming(module: Any) -> None:
+    """`i32 run_claiming(launch, unit)`: run unclaimed blocks until there are none."""
+    code, (launch, unit) = function(module, "run_claiming", (PTR, PTR))
+    b = code.b
+    began = cycles(code)
+    first_core = code.at(unit, UNIT["cores"])
+    again = code.block("next")
+    b.branch(again)
+    b.position_at_end(again)
+    with b.if_then(b.icmp_unsigned("!=", code.call("run_tick", I32, [first_core]), I32(0))):
+        b.ret(I32(RUN_CANCELLED))
+    block = code.add_atomic(1, word(launch, "next_block", code, 0, LAUNCH))
+    total = get(code, launch, "block_dim", layout=LAUNCH)
+    with b.if_then(b.icmp_signed(">=", block, total)):
+        b.ret(I32(RUN_FINISHED))
+    code.call("run_begin", VOID, [launch, unit, block])
+    result = code.call("run_block", I32, [launch, unit])
+    with b.if_then(b.icmp_unsigned("==", result, I32(CANCELLED))):
+        b.ret(I32(RUN_CANCELLED))
+    with b.if_then(b.icmp_unsigned("!=", result, I32(END))):
+        put(code, b.ptrtoint(unit, I64), launch, "stuck_unit", layout=LAUNCH)
+        put(code, 1, launch, "cancel", layout=LAUNCH)
+        b.ret(I32(RUN_STUCK))
+    limit = get(code, launch, "slow_cycles", layout=LAUNCH)
+    slow = b.icmp_signed(">", b.sub(cycles(code), began), limit)
+    more = b.icmp_signed("<", b.add(block, I64(1)), total)
+    with b.if_then(code.all_of(b.icmp_signed(">", limit, I64(0)), slow, more)):
+        b.ret(I32(RUN_WAKE))
+    b.branch(again)
+
+
+def _take(code: Code, launch: Value, state: Value, epoch: Value) -> Value:
+    """i1: this worker now owns the block behind `state`."""
+    b = code.b
+    old = code.load_atomic(state)
+    parked_at = code.load(I64, state, WORD)
+    waits = b.and_(b.icmp_unsigned("==", old, I64(BLOCK_PARKED)), b.icmp_unsigned("!=", parked_at, epoch))
+    free = b.or_(b.icmp_unsigned("==", old, I64(BLOCK_NEW)), b.icmp_unsigned("==", old, I64(BLOCK_READY)))
+    taken = code.slot(ir.IntType(1))
+    code.store(ir.IntType(1)(0), taken)
+    with b.if_then(b.or_(waits, free)):
+        swapped = b.cmpxchg(state, old, I64(BLOCK_RUNNING), "seq_cst", "seq_cst")
+        code.store(b.extract_value(swapped, 1), taken)
+    return b.and_(code.load(ir.IntType(1), taken), b.or_(waits, free))
+
+
+def emit_parking(module: Any) -> None:
+    """`i32 run_parking(launch, worker)`: give turns to blocks that can go on; RUN_IDLE when there are none now.
+
+    Every turn that moved anything advances the epoch when blocks poll memory; rendezvous advance it themselves.
+    """
+    code, (launch, worker) = function(module, "run_parking", (PTR, I64))
+    b = code.b
+    total = get(code, launch, "n_states", layout=LAUNCH)
+    epoch_at = word(launch, "epoch", code, 0, LAUNCH)
+    found = code.slot(I64)
+    again = code.block("scan")
+    b.branch(again)
+    b.position_at_end(again)
+    code.store(I64(0), found)
+    with code.loop(0, total) as k:
+        number = b.urem(b.add(k, worker), total)
+        state = code.at(code.load(PTR, launch, LAUNCH["states"]), b.mul(number, I64(STATE_BYTES)))
+        epoch = code.load_atomic(epoch_at)
+        fresh = b.icmp_unsigned("==", code.load_atomic(state), I64(BLOCK_NEW))
+        with b.if_then(_take(code, launch, state, epoch)):
+            code.store(I64(1), found)
+            _block_turn(code, launch, state, number, epoch, fresh)
+    with b.if_then(b.icmp_unsigned("!=", code.load(I64, found), I64(0))):
+        b.branch(again)
+    done = code.load_atomic(word(launch, "done_blocks", code, 0, LAUNCH))
+    b.ret(b.select(b.icmp_signed(">=", done, total), I32(RUN_FINISHED), I32(RUN_IDLE)))
+
+
+def _block_turn(code: Code, launch: Value, state: Value, number: Value, epoch: Value, fresh: Value) -> None:
+    """Run an owned block, then put it down again in its new state."""
+    b = code.b
+    offset = b.mul(number, get(code, launch, "unit_bytes", layout=LAUNCH))
+    unit = code.at(code.load(PTR, launch, LAUNCH["units"]), offset)
+    with b.if_then(fresh):
+        code.call("run_begin", VOID, [launch, unit, number])
+    with b.if_then(b.icmp_unsigned("!=", code.call("run_tick", I32, [code.at(unit, UNIT["cores"])]), I32(0))):
+        b.ret(I32(RUN_CANCELLED))
+    result = code.call("run_block", I32, [launch, unit])
+    with b.if_then(b.icmp_unsigned("==", result, I32(CANCELLED))):
+        b.ret(I32(RUN_CANCELLED))
+    stuck = b.icmp_unsigned("==", result, I32(STUCK))
+    ended = b.icmp_unsigned("==", result, I32(END))
+    code.store(epoch, state, WORD)
+    unfinished = b.select(stuck, I64(BLOCK_PARKED), I64(BLOCK_READY))
+    code.store_atomic(b.select(ended, I64(BLOCK_DONE), unfinished), state)
+    one = b.zext(ended, I64)
+    code.add_atomic(one, word(launch, "done_blocks", code, 0, LAUNCH))
+    polls = b.icmp_unsigned("!=", get(code, launch, "polls", layout=LAUNCH), I64(0))
+    counts = b.zext(b.and_(polls, b.not_(stuck)), I64)
+    epoch_at = word(launch, "epoch", code, 0, LAUNCH)
+    code.add_atomic(counts, epoch_at)
+    sleeping = code.load_atomic(word(launch, "idle_workers", code, 0, LAUNCH))
+    moved = b.icmp_unsigned("!=", code.load_atomic(epoch_at), get(code, launch, "wake_epoch",
+                                                                                      layout=LAUNCH))
+    done = code.load_atomic(word(launch, "done_blocks", code, 0, LAUNCH))
+    over = b.icmp_signed(">=", done, get(code, launch, "n_states", layout=LAUNCH))
+    with b.if_then(b.and_(b.icmp_signed(">", sleeping, I64(0)), b.or_(moved, over))):
+        b.ret(I32(RUN_WAKE))
+
+
+def emit_run(module: Any) -> None:
+    """`i32 run(launch, unit, worker)`: the floating-point control word of the language around one of the loops."""
+    code, (launch, unit, worker) = function(module, "run", (PTR, PTR, I64))
+    b = code.b
+    saved = _save_rounding(code)
+    parking = b.icmp_unsigned("!=", get(code, launch, "parking", layout=LAUNCH), I64(0))
+    result = code.slot(I32)
+    with b.if_else(parking) as (yes, no):
+        with yes:
+            code.store(code.call("run_parking", I32, [launch, worker]), result)
+        with no:
+            code.store(code.call("run_claiming", I32, [launch, unit]), result)
+    _restore_rounding(code, saved)
+    b.ret(code.load(I32, result))
+
+
+def _save_rounding(code: Code) -> Value:
+    """Keep the host's control word and set nearest-even, subnormals kept."""
+    arch, b = engine.host().arch, code.b
+    if arch in ("x86_64", "i686"):
+        saved, ours = code.slot(I32), code.slot(I32)
+        code.store(I32(DEFAULT_MXCSR), ours)
+        code.call("llvm.x86.sse.stmxcsr", VOID, [saved])
+        code.call("llvm.x86.sse.ldmxcsr", VOID, [ours])
+        return saved
+    if arch in ("aarch64", "arm64"):
+        old = b.asm(ir.FunctionType(I64, []), "mrs $0, fpcr", "=r", [], True)
+        b.asm(ir.FunctionType(VOID, [I64]), "msr fpcr, $0", "r", [I64(0)], True)
+        return old
+    return None
+
+
+def _restore_rounding(code: Code, saved: Value) -> None:
+    arch = engine.host().arch
+    if arch in ("x86_64", "i686"):
+        code.call("llvm.x86.sse.ldmxcsr", VOID, [saved])
+    elif saved is not None:
+        code.b.asm(ir.FunctionType(VOID, [I64]), "msr fpcr, $0", "r", [saved], True)
+
+
+EXPORTS = (
+    "run", "run_tick", "op_callback", "sync_do", "sync_issue", "sync_lock", "sync_barrier", "sync_poll",
+)  # fmt: skip
+
+
+@cache
+def functions() -> dict[str, int]:
+    """Addresses of the functions programs call, and of `run`."""
+    module = ir.Module("runner")
+    for emit in (emit_callback, emit_tick, sync_code.emit_all, emit_begin, emit_turn, emit_block, emit_claiming,
+                 emit_parking, emit_run):  # fmt: skip
+        emit(module)
+    return engine.link(engine.compile_module(str(module)), EXPORTS, {})
+
+

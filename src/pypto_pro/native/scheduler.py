@@ -1,0 +1,440 @@
+"""Launching: records and arenas in memory, worker threads, stuck launches, cancellation.
+
+The calling thread is worker 0. Others come from one pool for the process and run generated code with the GIL released;
+a launch that was short last time does not wake them. A worker with nothing to run sleeps on a condition; when all would
+sleep, the launch first switches to run-ahead, and when that does not help it is stuck. Ctrl-C reaches the main thread
+when generated code calls `tick`, which sets the cancel flag of the launch.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pypto_pro.diag.errors import StuckError
+from pypto_pro.enums import CoreKind
+from pypto_pro.ir.launch import BufferValue, Launch, TilingValue
+from pypto_pro.ir.nodes import Var
+from pypto_pro.ir.types import PtrType, ScalarType, TensorType
+from pypto_pro.native import callbacks, frames, runner
+from pypto_pro.native.callbacks import Core
+from pypto_pro.native.frames import (
+    CORE,
+    LAUNCH,
+    RUN_CANCELLED,
+    RUN_FINISHED,
+    RUN_IDLE,
+    RUN_STUCK,
+    RUN_WAKE,
+    SIZE,
+    UNIT,
+    WORD,
+)
+from pypto_pro.native.plan import Plan
+from pypto_pro.native.program import Site
+from pypto_pro.native.stuck import describe
+
+Words = NDArray[np.int64]
+SHORT_SECONDS = 150e-6
+"""A launch shorter than this is not worth waking other threads for."""
+SLOW_CYCLES = 400_000
+"""Cycles after which a launch expected to be short asks for help all the same."""
+
+_CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
+_TICK = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
+_RUN = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+
+
+def thread_count() -> int:
+    """Workers of a launch: PYPTO_PRO_THREADS, else one a processor."""
+    given = os.environ.get("PYPTO_PRO_THREADS", "")
+    if given:
+        if not given.isdigit() or int(given) < 1:
+            raise ValueError(f"PYPTO_PRO_THREADS must be an int from 1, found {given!r}")
+        return int(given)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@cache
+def _run_function() -> Any:
+    return _RUN(runner.functions()["run"])
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(max_workers=256, thread_name_prefix="pypto-pro")
+
+
+# --- arenas -----------------------------------------------------------------------------------------------------------
+
+_arenas: list[Words] = []
+_arena_lock = threading.Lock()
+_KEPT = 64
+
+
+def take_arena() -> Words:
+    """On-chip memory of one block, from the free list or new (pages appear when touched)."""
+    with _arena_lock:
+        if _arenas:
+            return _arenas.pop()
+    return np.zeros(frames.ARENA_BYTES // WORD, np.int64)
+
+
+def give_arenas(arenas: Sequence[Words]) -> None:
+    """Back to the free list."""
+    with _arena_lock:
+        _arenas.extend(arenas[: max(0, _KEPT - len(_arenas))])
+
+
+# --- what a kernel needs to run ---------------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class Executable:
+    """A compiled kernel as the scheduler sees it."""
+
+    name: str
+    plan: Plan
+    params: tuple[Var, ...]
+    steps: dict[CoreKind, int]
+    """Address of each core kind's step function."""
+    frame_bytes: dict[CoreKind, int]
+    sites: list[Site]
+    areas: list[tuple[int, int]]
+    last_seconds: float = 1.0
+    """How long the last launch took; decides whether others are woken at once."""
+    idle: list[Run] = field(default_factory=list)
+
+    @property
+    def unit_bytes(self) -> int:
+        """Bytes of a unit with its cores, frames and snapshots."""
+        slots = frames.core_slots(self.plan.kinds)
+        return UNIT["cores"] + sum(CORE[SIZE] + 2 * self._frame(kind) for kind, _ in slots) + 64
+
+    def _frame(self, kind: CoreKind) -> int:
+        return -(-self.frame_bytes[kind] // 64) * 64 + 64
+
+
+class Run:
+    """Memory of one launch: its record, the units, and the Python side of callbacks. Reused between launches."""
+
+    def __init__(self, executable: Executable) -> None:
+        self.executable = executable
+        self.record: Words = np.zeros(LAUNCH[SIZE] // WORD, np.int64)
+        self.address = self.record.ctypes.data
+        self.arguments = bytearray(WORD * max(1, sum(_words(v) for v in executable.params)))
+        self._argument_view = (ctypes.c_char * len(self.arguments)).from_buffer(self.arguments)
+        self.units: Words = np.zeros(0, np.int64)
+        self.states: Words = np.zeros(0, np.int64)
+        self.arenas: list[Words] = []
+        self.n_units = 0
+        self.error: BaseException | None = None
+        self.warnings: dict[tuple[Site, str], None] = {}
+        self.condition = threading.Condition()
+        self.sleeping = 0
+        self.workers = 0
+        self.finished = False
+        self.keep: list[Any] = []
+        self._callback = _CALLBACK(self._call_back)
+        self._tick = _TICK(self._look)
+        areas = np.array([w for area in executable.areas for w in area] or [0], np.int64)
+        self._areas = areas
+        self._set("callback", ctypes.cast(self._callback, ctypes.c_void_p).value or 0)
+        self._set("args", ctypes.addressof(self._argument_view))
+        self._set("zero_list", areas.ctypes.data)
+        self._set("n_zero", len(executable.areas))
+        self._set("polls", int(executable.plan.polls))
+        self._set("parking", int(executable.plan.parking))
+
+    def _set(self, name: str, value: int, index: int = 0) -> None:
+        self.record[LAUNCH[name] // WORD + index] = value
+
+    def _get(self, name: str) -> int:
+        return int(self.record[LAUNCH[name] // WORD])
+
+    # --- preparing ---------------------------------------------------------------------------------------------------
+
+    def prepare(self, launch: Launch, units: int) -> None:
+        """Arguments into the argument block, a fresh record, and at least `units` units."""
+        self._write_arguments(launch)
+        plan, blocks = self.executable.plan, launch.block_dim
+        first = LAUNCH["participants"] // WORD
+        for name in ("cancel", "run_ahead", "next_block", "done_blocks", "epoch", "wake_epoch", "idle_workers",
+                     "stuck_unit"):
+            self._set(name, 0)
+        self.record[first:] = 0
+        self._set("block_dim", blocks)
+        self.record[first] = blocks if CoreKind.CUBE in plan.kinds else 0
+        self.record[first + 1] = blocks * (2 if plan.mixed else 1) if CoreKind.VECTOR in plan.kinds else 0
+        if self.n_units < units:
+            self._make_units(units)
+        if plan.parking:
+            self.states = np.zeros(2 * blocks, np.int64)
+            self._set("states", self.states.ctypes.data)
+            self._set("n_states", blocks)
+        self.error, self.finished, self.sleeping = None, False, 0
+        self.warnings.clear()
+
+    def _write_arguments(self, launch: Launch) -> None:
+        position = 0
+        self.keep.clear()
+        for var, value in zip(self.executable.params, launch.args, strict=True):
+            match value:
+                case BufferValue(address=address, size_bytes=size, dims=dims):
+                    words = (address, address, address + size, *(dims if isinstance(var.type, TensorType) else ()))
+                    struct.pack_into(f"<{len(words)}q", self.arguments, position, *words)
+                case TilingValue(data=data):
+                    held = ctypes.create_string_buffer(data, len(data) + 64)
+                    self.keep.append(held)
+                    struct.pack_into("<q", self.arguments, position, ctypes.addressof(held))
+                case _:
+                    assert isinstance(var.type, ScalarType)
+                    struct.pack_into("<8s", self.arguments, position, _scalar_bytes(value, var.type))
+            position += _words(var) * WORD
+
+    def _make_units(self, units: int) -> None:
+        """Units with their constant fields; frames and snapshots lie behind the cores."""
+        executable, size = self.executable, self.executable.unit_bytes
+        slots = frames.core_slots(executable.plan.kinds)
+        self.units = np.zeros(units * size // WORD, np.int64)
+        self.n_units = units
+        self._set("units", self.units.ctypes.data)
+        self._set("unit_bytes", size)
+        self.arenas += [take_arena() for _ in range(units - len(self.arenas))]
+        for k in range(units):
+            base = self.units.ctypes.data + k * size
+            self._unit_word(k, UNIT["arena"], self.arenas[k].ctypes.data)
+            self._unit_word(k, UNIT["n_cores"], len(slots))
+            frame = UNIT["cores"] + len(slots) * CORE[SIZE]
+            for position, (kind, sub) in enumerate(slots):
+                core = UNIT["cores"] + position * CORE[SIZE]
+                room = executable._frame(kind)
+                values = {
+                    "launch": self.address, "unit": base, "arena": self.arenas[k].ctypes.data,
+                    "ub": self.arenas[k].ctypes.data + sub * frames.UB_STEP, "step": executable.steps[kind],
+                    "frame": base + frame, "snapshot": base + frame + room, "kind": int(kind is CoreKind.VECTOR),
+                    "subblock": sub, "subblock_num": 2 if executable.plan.mixed and kind is CoreKind.VECTOR else 1,
+                    "slot": position,
+                }  # fmt: skip
+                for name, value in values.items():
+                    self._unit_word(k, core + CORE[name], value)
+                frame += 2 * room
+
+    def _unit_word(self, unit: int, offset: int, value: int) -> None:
+        self.units[(unit * self.executable.unit_bytes + offset) // WORD] = value
+
+    def _aim_ticks(self, units: int, main: bool) -> None:
+        """Only the main thread's own unit looks at signals; in a parking launch any unit may run on it."""
+        tick = (ctypes.cast(self._tick, ctypes.c_void_p).value or 0) if main else 0
+        slots = len(frames.core_slots(self.executable.plan.kinds))
+        for k in range(units if self.executable.plan.parking else 1):
+            for position in range(slots):
+                self._unit_word(k, UNIT["cores"] + position * CORE[SIZE] + CORE["tick"], tick)
+
+    # --- running -----------------------------------------------------------------------------------------------------
+
+    def execute(self, launch: Launch, threads: int) -> None:
+        """Run to the end. Raises what a callback raised, KeyboardInterrupt, or StuckError."""
+        plan, blocks = self.executable.plan, launch.block_dim
+        workers = max(1, min(threads, blocks))
+        units = blocks if plan.parking else workers
+        self.prepare(launch, units)
+        self._aim_ticks(units, threading.current_thread() is threading.main_thread())
+        began = time.perf_counter()
+        short = self.executable.last_seconds < SHORT_SECONDS
+        self.workers = 1 if short and not plan.parking else workers
+        self._set("slow_cycles", SLOW_CYCLES if self.workers < workers else 0)
+        helpers = self._start(range(1, self.workers))
+        status = self._work(0)
+        if status == RUN_WAKE:
+            self.workers = workers
+            self._set("slow_cycles", 0)
+            helpers = self._start(range(1, workers))
+            status = self._work(0)
+        self._join(helpers)
+        self.executable.last_seconds = (time.perf_counter() - began) * self.workers
+        self._conclude()
+
+    def _start(self, numbers: range) -> list[Future[int]]:
+        return [_pool().submit(self._work, number) for number in numbers]
+
+    def _join(self, helpers: list[Future[int]]) -> None:
+        for helper in helpers:
+            while True:
+                try:
+                    helper.result()
+                    break
+                except KeyboardInterrupt as interrupt:
+                    self._cancel(interrupt)
+
+    def _work(self, number: int) -> int:
+        """One worker; returns how its last run ended."""
+        run, size = _run_function(), self.executable.unit_bytes
+        unit = self.units.ctypes.data + (0 if self.executable.plan.parking else number * size)
+        while True:
+            status = int(run(self.address, unit, number))
+            if not self.executable.plan.parking:
+                return status
+            if status == RUN_IDLE:
+                status = self._sleep()
+            elif status == RUN_WAKE:
+                self._wake()
+                continue
+            if status != RUN_WAKE:
+                self._finish()
+                return status
+
+    def _wake(self) -> None:
+        with self.condition:
+            self._set("wake_epoch", self._get("epoch"))
+            self.condition.notify_all()
+
+    def _finish(self) -> None:
+        with self.condition:
+            self.finished = True
+            self.condition.notify_all()
+
+    def _sleep(self) -> int:
+        """Nothing to run for this worker: sleep until the epoch moves; RUN_WAKE to look again, else how it ended.
+
+        The last worker awake decides: run ahead if that was not tried, else the launch is stuck.
+        """
+        with self.condition:
+            if self.finished:
+                return RUN_FINISHED
+            epoch = self._get("epoch")
+            self.sleeping += 1
+            try:
+                if self.sleeping == self.workers and not self._anything_left(epoch):
+                    return self._decide()
+                self._set("idle_workers", self.sleeping)
+                while not self.finished and not self._anything_left(self._get("epoch")):
+                    try:
+                        self.condition.wait()
+                    except KeyboardInterrupt as interrupt:
+                        self._cancel(interrupt)
+                        return RUN_CANCELLED
+                return RUN_FINISHED if self.finished else RUN_WAKE
+            finally:
+                self.sleeping -= 1
+                self._set("idle_workers", self.sleeping)
+
+    def _anything_left(self, epoch: int) -> bool:
+        """Whether some block can be looked at now."""
+        states, parked_at = self.states[0::2], self.states[1::2]
+        parked = states == frames.BLOCK_PARKED
+        ready = (states == frames.BLOCK_NEW) | (states == frames.BLOCK_READY)
+        return bool((ready | (parked & (parked_at != epoch))).any())
+
+    def _decide(self) -> int:
+        """All workers have nothing to run (the condition is held)."""
+        if self._get("done_blocks") >= self._get("n_states") or self._get("cancel"):
+            self.finished = True
+        elif self.executable.plan.queues and not self._get("run_ahead"):
+            self._set("run_ahead", 1)
+            self._set("epoch", self._get("epoch") + 1)
+            self.condition.notify_all()
+            return RUN_WAKE
+        else:
+            self._set("stuck_unit", 1)
+            self.finished = True
+        self.condition.notify_all()
+        return RUN_STUCK if self._get("stuck_unit") else RUN_FINISHED
+
+    def _cancel(self, error: BaseException) -> None:
+        if self.error is None:
+            self.error = error
+        self._set("cancel", 1)
+        with self.condition:
+            self.finished = True
+            self.condition.notify_all()
+
+    def _conclude(self) -> None:
+        """Warnings, then errors of a finished launch."""
+        for site, message in self.warnings:
+            callbacks.warn(site, message)
+        error, self.error = self.error, None
+        if error is not None:
+            raise error
+        if self._get("stuck_unit"):
+            raise self._stuck()
+
+    def _stuck(self) -> StuckError:
+        plan, address = self.executable.plan, self._get("stuck_unit")
+        if plan.parking:
+            units = [self.units.ctypes.data + k * self.executable.unit_bytes for k in range(self._get("n_states"))]
+        else:
+            units = [address]
+        return describe(self.executable.name, units, self.executable.sites)
+
+    # --- callbacks ---------------------------------------------------------------------------------------------------
+
+    def _call_back(self, core: int, record: int) -> None:
+        """Generated code needs Python: an op's meaning, or a debugging statement."""
+        site = self.executable.sites[callbacks.word_at(record)]
+        try:
+            if site.signature is not None and site.signature.entry is not None:
+                callbacks.run_op(site, Core(core), record, self._note)
+            else:
+                text = callbacks.debug_text(site, Core(core), record)
+                if text:
+                    sys.stdout.write(text)
+                    sys.stdout.flush()
+        except BaseException as error:  # it must not cross generated code; the launch ends and raises it
+            self._cancel(error)
+
+    def _note(self, site: Site, message: str) -> None:
+        self.warnings.setdefault((site, message))
+
+    def _look(self, _launch: int) -> int:
+        """Called on the main thread now and then: Python runs its signal handlers here."""
+        try:
+            return self._get("cancel")
+        except KeyboardInterrupt as interrupt:
+            self._cancel(interrupt)
+            return 1
+
+
+def _words(var: Var) -> int:
+    match var.type:
+        case PtrType():
+            return 3
+        case TensorType(dims=dims):
+            return 3 + len(dims)
+    return 1
+
+
+def _scalar_bytes(value: bool | int | float, type_: ScalarType) -> bytes:
+    """A scalar argument as `calls.load_scalar` reads it."""
+    dtype = type_.dtype
+    if dtype.is_float():
+        from pypto_pro.native.codecs import rounded_float
+
+        return struct.pack("<f4x", rounded_float(float(value), dtype))
+    return struct.pack("<q", int(value)) if dtype.is_signed_int() else struct.pack("<Q", int(value))
+
+
+def launch(executable: Executable, request: Launch, threads: int | None = None) -> None:
+    """Run one launch of a kernel on `threads` workers (default: see `thread_count`)."""
+    run = executable.idle.pop() if executable.idle else Run(executable)
+    try:
+        run.execute(request, threads or thread_count())
+    finally:
+        if len(executable.idle) < 4:
+            executable.idle.append(run)
+        else:
+            give_arenas(run.arenas)
+
+

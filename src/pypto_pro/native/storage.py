@@ -1,0 +1,194 @@
+"""Where the variables of a program live: stack slots of a plain function, or the heap frame of a resumable one.
+
+Descriptors and records have the layouts of `frames`; structs have their C layout. A tile or tensor variable either owns
+a descriptor or record (it is the target of a declaration) or holds a pointer to somebody else's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from typing import Any
+
+from pypto_pro.dtypes import DataType
+from pypto_pro.enums import CoreKind
+from pypto_pro.ir import nodes as n
+from pypto_pro.ir.types import (
+    ArrayType,
+    GroupType,
+    PtrType,
+    ScalarType,
+    StructArrayType,
+    StructType,
+    TensorType,
+    TileType,
+)
+from pypto_pro.ir.walk import statements, walk
+from pypto_pro.native import codecs, frames
+from pypto_pro.native.emit import I64, PTR, Code, Value
+from pypto_pro.native.frames import PTR_BYTES, WORD, TensorRecord
+
+
+@cache
+def struct_layout(type_: StructType) -> tuple[dict[str, int], int, int]:
+    """(offset of every field, size, alignment) as C lays the struct out; bytes."""
+    offsets, position, alignment = {}, 0, 1
+    for name, field in type_.fields:
+        size, align = field_layout(field)
+        position = -(-position // align) * align
+        offsets[name] = position
+        position += size
+        alignment = max(alignment, align)
+    return offsets, -(-position // alignment) * alignment, alignment
+
+
+def field_layout(field: ScalarType | ArrayType | StructType) -> tuple[int, int]:
+    """(size, alignment) of a struct member, bytes."""
+    match field:
+        case ScalarType(dtype=dtype):
+            return dtype.nbytes, dtype.nbytes
+        case ArrayType(element=element, length=length):
+            return element.dtype.nbytes * length, element.dtype.nbytes
+    _, size, alignment = struct_layout(field)
+    return size, alignment
+
+
+def leaves(type_: StructType, start: int = 0) -> Iterable[tuple[int, DataType]]:
+    """(byte offset, dtype) of every scalar of a struct, in declaration order."""
+    offsets, _, _ = struct_layout(type_)
+    for name, field in type_.fields:
+        at = start + offsets[name]
+        match field:
+            case ScalarType(dtype=dtype):
+                yield at, dtype
+            case ArrayType(element=element, length=length):
+                for k in range(length):
+                    yield at + k * element.dtype.nbytes, element.dtype
+            case StructType():
+                yield from leaves(field, at)
+
+
+def owners(body: n.Block, params: Iterable[n.Var]) -> frozenset[str]:
+    """Names of tile and tensor variables that own their descriptor or record."""
+    found = {p.name for p in params if isinstance(p.type, TensorType)}
+    for stmt in statements(body):
+        if isinstance(stmt, n.TileDecl | n.SubView | n.CopyTile | n.TensorDecl | n.CopyTensor):
+            found.add(stmt.var.name)
+    return frozenset(found)
+
+
+def most_ids(body: n.Block) -> int:
+    """The largest number of mutex ids a tile of the program carries."""
+    return max((v.type.ids_per_slot for v in walk(body) if isinstance(v, n.Var) and isinstance(v.type, GroupType)),
+               default=0)
+
+
+class Storage:
+    """Addresses of variables, allocated when first mentioned.
+
+    With a `frame` pointer variables are words of that frame (its final size is `frame_bytes`), else stack slots.
+    """
+
+    def __init__(self, code: Code, owned: frozenset[str], max_ids: int, frame: Value | None = None) -> None:
+        self.code = code
+        self.owned = owned
+        self.tile_bytes = frames.tile_bytes(max_ids)
+        self.frame = frame
+        self.frame_bytes = 0
+        self._offsets: dict[str, int] = {}
+        self._slots: dict[str, Value] = {}
+
+    def place(self, name: str, pointer: Value) -> None:
+        """Let a variable live at an address given from outside."""
+        self._slots[name] = pointer
+
+    def owns(self, var: n.Var) -> bool:
+        """Whether the variable has a descriptor or record of its own."""
+        return var.name in self.owned
+
+    def address(self, var: n.Var) -> Value:
+        """Host address of a variable."""
+        if var.name in self._slots:
+            return self._slots[var.name]
+        if self.frame is not None:
+            if var.name not in self._offsets:
+                self._offsets[var.name] = self.reserve(self.size(var))
+            return self.code.at(self.frame, self._offsets[var.name])
+        self._slots[var.name] = self._new_slot(var)
+        return self._slots[var.name]
+
+    def reserve(self, size: int) -> int:
+        """Offset of `size` fresh bytes of the frame."""
+        start = self.frame_bytes
+        self.frame_bytes += -(-size // WORD) * WORD
+        return start
+
+    def temporary(self, name: str) -> Value:
+        """A word that survives suspension: hidden loop counters and the like."""
+        return self.address(n.Var(name, ScalarType(DataType.DT_INDEX)))
+
+    def _new_slot(self, var: n.Var) -> Value:
+        if isinstance(var.type, ScalarType):
+            return self.code.slot(slot_type(var.type.dtype))
+        if isinstance(var.type, TileType | TensorType) and not self.owns(var):
+            return self.code.slot(PTR)
+        return self.code.bytes_slot(self.size(var))
+
+    def size(self, var: n.Var) -> int:
+        """Bytes of a variable."""
+        match var.type:
+            case PtrType():
+                return PTR_BYTES
+            case TileType():
+                return self.tile_bytes if self.owns(var) else WORD
+            case TensorType(dims=dims):
+                return TensorRecord(len(dims)).size if self.owns(var) else WORD
+            case GroupType(depth=depth):
+                return depth * self.tile_bytes
+            case StructType():
+                return struct_layout(var.type)[1]
+            case StructArrayType(struct=struct, length=length):
+                return struct_layout(struct)[1] * length
+        return WORD
+
+
+def slot_type(dtype: DataType) -> Any:
+    """LLVM type of a scalar variable in memory: BOOL as a byte, narrow floats as FP32."""
+    return codecs.memory_type(dtype) if dtype is DataType.DT_BOOL else codecs.value_type(dtype)
+
+
+def load_variable(code: Code, dtype: DataType, address: Value) -> Value:
+    """The value of a scalar variable."""
+    value = code.load(slot_type(dtype), address)
+    return codecs.decode(code, value, dtype) if dtype is DataType.DT_BOOL else value
+
+
+def store_variable(code: Code, value: Value, dtype: DataType, address: Value) -> None:
+    """Assign a scalar variable."""
+    code.store(codecs.encode(code, value, dtype) if dtype is DataType.DT_BOOL else value, address)
+
+
+def load_member(code: Code, dtype: DataType, address: Value) -> Value:
+    """The value of a struct member."""
+    return codecs.decode(code, code.load(codecs.memory_type(dtype), address), dtype)
+
+
+def store_member(code: Code, value: Value, dtype: DataType, address: Value) -> None:
+    """Assign a struct member."""
+    code.store(codecs.encode(code, value, dtype), address)
+
+
+def load_pointer(code: Code, address: Value) -> tuple[Value, Value, Value]:
+    """A pointer value (address, low, high) from memory."""
+    return code.load(I64, address), code.load(I64, address, WORD), code.load(I64, address, 2 * WORD)
+
+
+def store_pointer(code: Code, value: tuple[Value, Value, Value], address: Value) -> None:
+    """A pointer value to memory."""
+    for k, word in enumerate(value):
+        code.store(word, address, k * WORD)
+
+
+def sides(core: CoreKind) -> int:
+    """0 for the cube core, 1 for vector cores: the index of per-kind arrays."""
+    return 0 if core is CoreKind.CUBE else 1
