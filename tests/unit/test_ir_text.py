@@ -16,14 +16,37 @@ from pypto_pro.dtypes import DataType
 from pypto_pro.enums import CoreKind, MemorySpace, PipeType, TensorLayout
 from pypto_pro.ir import nodes, text
 from pypto_pro.ir.nodes import (
-    Assign, Binary, Const, Kernel, Local, Op, Pick, Place, Program, Slot, TileDecl, Unary, Var,
+    Assign,
+    Binary,
+    Const,
+    Kernel,
+    Local,
+    Op,
+    Pick,
+    Place,
+    Program,
+    Slot,
+    TileDecl,
+    Unary,
+    Var,
 )  # fmt: skip
 from pypto_pro.ir.parser import IRSyntaxError, parse_kernel
 from pypto_pro.ir.printer import print_block, print_expr, print_kernel
 from pypto_pro.ir.text import Kind
 from pypto_pro.ir.types import (
-    BOOL, FP32, INDEX, ArrayType, GroupType, MaskType, PtrType, RegType, ScalarType, StructArrayType, StructType,
-    TensorType, TileType,
+    BOOL,
+    FP32,
+    INDEX,
+    ArrayType,
+    GroupType,
+    MaskType,
+    PtrType,
+    RegType,
+    ScalarType,
+    StructArrayType,
+    StructType,
+    TensorType,
+    TileType,
 )  # fmt: skip
 
 INT32 = ScalarType(DataType.DT_INT32)
@@ -82,11 +105,12 @@ def tiles(scalars: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 def bigger(scalars: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     kind = st.sampled_from(SCALARS)
     binary = st.sampled_from([*"+-*/%&|^", "//", "<<", ">>", "min", "max", "and", "or", *text.COMPARISONS])
+    unary = st.sampled_from(["-", "~", "not"])
     return st.one_of(
         st.builds(lambda op, a, b: Binary(op, a, b, text.binary_type(op, a.type)), binary, scalars, scalars),
         st.builds(Binary, binary, scalars, scalars, kind),
-        st.builds(lambda op, a: Unary(op, a, BOOL if op == "not" else a.type), st.sampled_from(["-", "~", "not"]), scalars),
-        st.builds(Unary, st.sampled_from(["-", "~", "not"]), scalars, kind),
+        st.builds(lambda op, a: Unary(op, a, BOOL if op == "not" else a.type), unary, scalars),
+        st.builds(Unary, unary, scalars, kind),
         st.builds(nodes.Convert, scalars, kind),
         st.builds(lambda c, a, b: nodes.Choose(c, a, b, a.type), scalars, scalars, scalars),
         st.builds(nodes.Choose, scalars, scalars, scalars, kind),
@@ -113,12 +137,14 @@ literals = st.recursive(
     | st.sampled_from([*DataType, *PipeType, *enums.CompactMode, *CoreKind, *enums.AtomicType]),
     lambda inner: st.lists(inner, max_size=3).map(tuple), max_leaves=4,
 )  # fmt: skip
-attrs = st.lists(st.tuples(st.sampled_from(["dim", "mode", "name"]), literals), max_size=2, unique_by=lambda a: a[0]).map(tuple)
+attrs = st.dictionaries(st.sampled_from(["dim", "mode", "name"]), literals, max_size=2).map(lambda d: tuple(d.items()))
+OP_NAMES = ["pl.add", "add", "vf.exp", "cast", "struct", "min", "fp32", "get_x", "a b"]
 LITERALS = {
     "addr": st.integers(0), "size": st.none() | st.integers(0), "addrs": st.lists(st.integers(), max_size=3).map(tuple),
     "identity": st.text(max_size=8), "mutex_ids": st.just(((0,), (1,))), "candidates": st.just((0, 1)),
-    "max_threads": st.integers(1, 2048), "name": st.sampled_from(["pl.add", "add", "vf.exp", "cast", "struct", "min", "fp32", "get_x", "a b"]),
-    "what": st.sampled_from(["printf", "trap"]), "automatic": st.booleans(), "fwd_ids": st.just((1, 2)), "bwd_ids": st.just(()),
+    "max_threads": st.integers(1, 2048), "name": st.sampled_from(OP_NAMES),
+    "what": st.sampled_from(["printf", "trap"]), "automatic": st.booleans(),
+    "fwd_ids": st.just((1, 2)), "bwd_ids": st.just(()),
 }  # fmt: skip
 VAR_CLASSES = {
     nodes.GroupDecl: GroupType, nodes.TensorDecl: TensorType, nodes.StructDecl: StructType, TileDecl: TileType,
@@ -201,13 +227,14 @@ def test_text_reads_like_the_kernel() -> None:
     i, t, g, n = Var("i", INDEX), Var("t", TILE), Var("g", GroupType(TILE, 2, 1)), Var("n", INT32)
     cursor = Var("g$cursor", INDEX)
     step = Binary("%", Binary("+", Local(cursor), Const(1), INDEX), Const(2), INDEX)
+    row = Binary("*", Local(i), Const(16), INDEX)
     block = (
         nodes.GroupDecl(g, (0, 4096), ((0,), (1,)), cursor, "k.py:3"),
         Assign(n, nodes.Query("block_idx", INT32)),
         nodes.For(i, nodes.Convert(Local(n), INDEX), Const(8), Const(1), (
             Assign(cursor, step),
             Assign(t, Slot(g, Local(cursor))),
-            Op("pl.load", (Local(t), Local(VARS[11]), (Binary("*", Local(i), Const(16), INDEX), Const(0))), (("order", None),)),
+            Op("pl.load", (Local(t), Local(VARS[11]), (row, Const(0))), (("order", None),)),
             nodes.If(Binary("<", Local(i), Const(3), BOOL), (nodes.Continue(),), (nodes.If(Const(True, BOOL), ()),)),
         )),
     )  # fmt: skip

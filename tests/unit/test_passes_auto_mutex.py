@@ -94,7 +94,8 @@ def test_the_same_tile_twice_is_locked_once() -> None:
 
 
 def test_unlocks_repeat_the_test_of_their_locks() -> None:
-    found = locks("pl.load(g[0], x, (0, 0), order=None)\npl.load(g[1], x, (0, 0), order=None)\npl.add(plain, g[0], g[g·cursor])")
+    loads = "pl.load(g[0], x, (0, 0), order=None)\npl.load(g[1], x, (0, 0), order=None)\n"
+    found = locks(loads + "pl.add(plain, g[0], g[g·cursor])")
     taken = [(s.mutex, s.unless) for s in found[4:6]]
     assert taken == [(s.mutex, s.unless) for s in found[6:]]
     assert taken[1][1] == (taken[0][0],)

@@ -80,7 +80,8 @@ def test_bad_schemas(owner: Any) -> None:
 
 
 def test_good_corner_cases_of_schemas() -> None:
-    sparse = schema_class(A=TilingKeyField(bits=2, values=[-5, 1 << 40, 7, 0]), helper=TilingKeyField(bits=1, values=[0]))
+    wide = TilingKeyField(bits=2, values=[-5, 1 << 40, 7, 0])
+    sparse = schema_class(A=wide, helper=TilingKeyField(bits=1, values=[0]))
     schema = TilingKeySchema.of(sparse, outer_names={"helper": len})
     assert schema.pack({"A": 1 << 40, "helper": 0}) == 1
 
