@@ -13,13 +13,13 @@ from pypto_pro.language import Vf as vf  # noqa: N813
 
 EXPORTED = """
 jit kernel function program parse loads parse_program loads_program KernelDef vector_function inline range constexpr
-section_vector section_cube struct struct_array make_tuple TileType Tensor Ptr Tile Scalar MemRef DYNAMIC STATIC
-ND DN NZ ZN NN ZZ system mutex simt pipeline parser Vf DataType FunctionType MemorySpace TensorLayout TilePad
-CompactMode FillPadMode CacheLine DcciDst PipeType CrossCoreSyncMode SyncCoreType SyncAllMode ReluPreMode AtomicType AccToVecMode
-STPhase AccPhase RoundMode VFRoundMode SaturateMode QuantMode CompareMode ReduceMode MaskPattern MergeMode DuplicatePos
-CastLayout LoadDist StoreDist DataCopyMode PackPart SqueezeMode HistType BinType IndexOrder MaskWidth MemBarMode
-DT_BOOL DT_INT4 DT_INT8 DT_INT16 DT_INT32 DT_INT64 DT_UINT4 DT_UINT8 DT_UINT16 DT_UINT32 DT_UINT64 DT_FP4 DT_FP4E2M1
-DT_FP4E1M2 DT_FP8E4M3FN DT_FP8E5M2 DT_FP8E8M0 DT_FP16 DT_BF16 DT_FP32 DT_HF4 DT_HF8
+section_vector section_cube struct struct_array make_tuple TileType Tensor Ptr Tile Scalar MemRef DYNAMIC STATIC ND DN
+NZ ZN NN ZZ system mutex simt pipeline parser Vf DataType FunctionType MemorySpace TensorLayout TilePad CompactMode
+FillPadMode CacheLine DcciDst PipeType CrossCoreSyncMode SyncCoreType SyncAllMode ReluPreMode AtomicType AccToVecMode
+STPhase AccPhase RoundMode VFRoundMode SaturateMode QuantMode CompareMode ReduceMode MaskPattern MergeMode
+DuplicatePos CastLayout LoadDist StoreDist DataCopyMode PackPart SqueezeMode HistType BinType IndexOrder MaskWidth
+MemBarMode DT_BOOL DT_INT4 DT_INT8 DT_INT16 DT_INT32 DT_INT64 DT_UINT4 DT_UINT8 DT_UINT16 DT_UINT32 DT_UINT64 DT_FP4
+DT_FP4E2M1 DT_FP4E1M2 DT_FP8E4M3FN DT_FP8E5M2 DT_FP8E8M0 DT_FP16 DT_BF16 DT_FP32 DT_HF4 DT_HF8
 """.split()
 
 

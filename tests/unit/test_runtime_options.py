@@ -82,6 +82,11 @@ def test_unknown_settings_offer_the_nearest() -> None:
         pass
 
 
+def test_settings_of_the_whole_process_name_their_variable() -> None:
+    with pytest.raises(TypeError, match="PYPTO_PRO_CACHE_DIR"), pypto_pro.options(cache_dir="x"):
+        pass
+
+
 def test_platform_without_a_device() -> None:
     info = get_platform_info()
     assert info == PlatformInfo("DAV_3510", 32, 32, 64)

@@ -18,11 +18,19 @@ def run(variant: Variant, launch: Launch, options: Options) -> None:
     if options.check:
         import_module("pypto_pro.runtime.checking").launch(variant.kernel, launch, options)
     elif options.executor == "native":
-        native_code(variant).run(launch)
+        native_code(variant).run(launch, options.threads)
     else:
-        from pypto_pro import interp
+        interpret(variant, launch, options)
 
-        interp.run(variant.kernel, launch, schedule=options.schedule, seed=options.seed, observer=None)
+
+def interpret(variant: Variant, launch: Launch, options: Options) -> None:
+    """Run a launch on the simulator. StuckError when it does not finish."""
+    from pypto_pro import interp
+    from pypto_pro.runtime.stuck import stuck_error
+
+    result = interp.run(variant.kernel, launch, schedule=options.schedule, seed=options.seed)
+    if result.stuck:
+        raise stuck_error(variant.kernel.name, result)
 
 
 def native_code(variant: Variant) -> Any:

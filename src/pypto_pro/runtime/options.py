@@ -49,6 +49,8 @@ class Setting:
     doc: str
     read: Callable[[Any], Any]
     """The value for a Python value or an environment text; ValueError when it is not valid."""
+    in_code: bool = True
+    """Whether `options(...)` takes it; the others hold for a whole process."""
 
     @property
     def variable(self) -> str:
@@ -96,10 +98,10 @@ TABLE = (
     Setting("schedule", "in_order, latest, random", "which runnable instruction interp runs next", _choice(SCHEDULES)),
     Setting("seed", "an int >= 0", "seed of schedule `random`", _integer(0)),
     Setting("schedules", "an int >= 1", "how many seeds a check tries, from `seed` upwards", _integer(1)),
-    Setting("cache_dir", "a directory", "where compiled kernels are kept between processes", _optional(_path)),
+    Setting("cache_dir", "a directory", "where compiled code is kept between processes", _optional(_path), False),
     Setting("threads", "an int >= 1", "worker threads of native; default: one a processor", _optional(_integer(1))),
     Setting("keep", "a directory", "where IR and generated code of each compile are written", _optional(_path)),
-    Setting("verify", "0, 1", "run the IR verifier after every compiler pass", _flag),
+    Setting("verify", "0, 1", "run the IR verifier after every compiler pass", _flag, False),
 )
 SETTINGS = {setting.name: setting for setting in TABLE}
 _VARIABLES = tuple((setting.variable, setting.name) for setting in TABLE)
@@ -144,11 +146,13 @@ def options(**changes: Any) -> Iterator[Options]:
 
     ArgumentKindError (a TypeError) for an unknown name, ArgumentError (a ValueError) for a value that is not valid.
     """
+    names = [setting.name for setting in TABLE if setting.in_code]
     for name in changes:
-        if name not in SETTINGS:
-            raise ArgumentKindError(
-                f"options() has no setting `{name}`; there are {', '.join(SETTINGS)}", hint=did_you_mean(name, SETTINGS)
-            )
+        if name not in names:
+            hint = did_you_mean(name, names)
+            if name in SETTINGS:
+                hint = f"set the environment variable {SETTINGS[name].variable}"
+            raise ArgumentKindError(f"options() has no setting `{name}`; there are {', '.join(names)}", hint=hint)
     values = {name: _read(SETTINGS[name], value, name) for name, value in changes.items()}
     token = _changes.set(tuple({**dict(_changes.get()), **values}.items()))
     try:
