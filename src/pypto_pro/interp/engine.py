@@ -9,18 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 from pypto_pro.enums import AccPhase, PipeType, STPhase
 from pypto_pro.interp import crosscore, sync
-from pypto_pro.interp.calls import CallSite
+from pypto_pro.interp.calls import CallSite, EndlessLoop
+from pypto_pro.interp.debug import DebugSite
 from pypto_pro.interp.machine import Core, Instr, Machine, Pipe
 from pypto_pro.interp.memory import SimTensor, SimTile
 from pypto_pro.interp.services import ServiceSite
-from pypto_pro.interp.sites import Kind, OpSite, Overrun, Site
+from pypto_pro.interp.sites import Kind, OpSite, Site
 from pypto_pro.interp.sync import UnitFlag, Waitable
 
 if TYPE_CHECKING:
     from pypto_pro.interp.out_of_bounds import Warner
-
-TURN, BLOCKED, POLL = range(3)
-"""What a core's generator yields: others may have a turn; S waits; one trip of a `while` loop is over."""
+    from pypto_pro.interp.sites import Overrun
 
 STEPS: dict[Kind, Callable[[Instr], Waitable | None]] = {
     Kind.SET_FLAG: sync.set_flag,
@@ -46,6 +45,9 @@ class Engine:
         self.changes = 0
         """Counts whatever may let somebody else go on; polling reads do not."""
         self.turns: deque[Core] = deque(machine.cores)
+        """Cores whose scalar unit may go on."""
+        self.endless: list[Instr] = []
+        """Calls that were given up."""
         machine.engine = self
         for core in machine.cores:
             core.issue = partial(self.issue, core)
@@ -74,6 +76,8 @@ class Engine:
         instr = self.new(core, site, args, trips)
         if isinstance(site, ServiceSite):
             return site.serve(instr)
+        if isinstance(site, DebugSite):
+            return site.show(instr)
         assert isinstance(site, OpSite)
         plan = instr.plan or site.plan(args)
         if plan.overruns:
@@ -163,9 +167,19 @@ class Engine:
         """A vector function or SIMT launch."""
         if self.calls.started is not None:
             self.calls.started(instr)
-        site.execute(instr)
+        self.run_call(instr, site)
         if self.calls.completed is not None:
             self.calls.completed(instr)
+
+    def run_call(self, instr: Instr, site: CallSite) -> None:
+        """The call's body; a loop in it that does not end is left, and the launch will not count as finished."""
+        try:
+            site.execute(instr)
+        except EndlessLoop as endless:
+            self.endless.append(endless.instr)
+        except Exception as error:
+            error.add_note(f"while simulating `{site.name}` at {site.span.place}")
+            raise
 
     def overrun(self, instr: Instr) -> None:
         """Report every operand of an op that leaves its memory."""
@@ -199,6 +213,15 @@ class Engine:
         """A pipe of this core ran empty."""
         if core.idle.waiters:
             self.wake(core.idle)
+        if core.finished and core.is_idle:
+            self.end_core(core)
+
+    def end_core(self, core: Core) -> None:
+        """A core has nothing left to do: what its scalar cache still holds goes to GM."""
+        core.ended = True
+        core.cache.flush()
+        if self.calls.core_ended is not None:
+            self.calls.core_ended(core)
 
     def ready(self, pipe: Pipe) -> None:
         """The head of a pipe may be tried (again)."""
@@ -210,7 +233,9 @@ class Engine:
 
     def scalar_done(self, core: Core) -> None:
         """The instruction S waited on took effect: its program may go on."""
-        self.turns.append(core)
+        if core.parked:
+            core.parked = False
+            self.turns.append(core)
 
     def step(self) -> bool:
         """Do one thing that is not S's. False: there is nothing."""

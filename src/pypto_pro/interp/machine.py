@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
+from pypto_pro.diag import Span
 from pypto_pro.enums import CoreKind, MemorySpace, PipeType
 from pypto_pro.hw.a5 import A5, SPACES, SSBUF_BYTES
 from pypto_pro.interp.cache import ScalarCache
@@ -21,8 +22,6 @@ from pypto_pro.ir.nodes import Kernel
 
 if TYPE_CHECKING:
     from pypto_pro.interp.engine import Engine
-
-S = PipeType.S.value
 
 
 class Instr:
@@ -98,8 +97,17 @@ class Core:
         self.block_idx = block * self.subblock_num + self.subblock_idx
         self.block_num = machine.launch.block_dim
         self.vector_state = VectorState()
+        self.units: dict[str, Any] = {}
+        """What vector functions and SIMT launches run on, made at first use."""
         self.program: Generator[int, None, None] | None = None
+        self.parked = False
+        """S waits for an instruction of its own."""
         self.finished = False
+        """Its program has ended; its pipes may still be busy."""
+        self.ended = False
+        self.loop = -1
+        """The `while` loop its program is in, an index of `while_spans`; negative when it did something else last."""
+        self.while_spans: list[Span] = []
         self.issue: Callable[..., None]
         self.wait: Callable[..., bool]
         self.scalar: Callable[..., Any]
@@ -149,12 +157,20 @@ class VectorState:
         self.count_mode = False
         self.mask_high = self.mask_low = (1 << 64) - 1
 
+    @property
+    def mask(self) -> tuple[bool, int, int]:
+        """(count mode?, high 64 bits, low 64 bits) of the mask register, as a call captures it."""
+        return self.count_mode, self.mask_high, self.mask_low
+
 
 class Machine:
     """All cores of a launch, their memories and the objects they share."""
 
-    def __init__(self, kernel: Kernel, launch: Launch, observer: Observer | None, poison: int) -> None:
+    def __init__(
+        self, kernel: Kernel, launch: Launch, observer: Observer | None, poison: int, out: TextIO
+    ) -> None:
         self.kernel = kernel
+        self.out = out
         self.launch = launch
         self.kind = kernel.kind
         self.observer = observer

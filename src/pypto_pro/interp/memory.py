@@ -86,15 +86,33 @@ class GmPtr:
 
 @dataclass(slots=True, eq=False)
 class SimTile(TileArg):
-    """A captured tile operand. `stores`: the memory instances `mem`, or `peers`, belong to; `name` for reports."""
+    """A captured tile operand. `stores`: the memory instances `mem`, or `peers`, belong to.
+
+    `reserved` are the bytes its declaration reserves; `root` and `shift` (bytes) say which tile a `tile + k` moves.
+    """
 
     stores: tuple[Storage, ...] = ()
     name: str = ""
+    reserved: tuple[int, int] = (0, 0)
+    root: SimTile | None = None
+    shift: int = 0
+
+    __eq__ = object.__eq__  # identity: what depends on an operand is kept by the operand object
+    __hash__ = object.__hash__
+
+    def like(self, addr: int, vr: int, vc: int) -> SimTile:
+        """The same tile with another descriptor."""
+        return SimTile(
+            self.type, self.mem, addr, vr, vc, self.peers, self.stores, self.name, self.reserved, self.root, self.shift
+        )
 
     def moved(self, elements: int) -> SimTile:
         """The same tile further on by `elements` (vector functions only)."""
-        addr = self.addr + elements * self.type.dtype.bits() // 8
-        return SimTile(self.type, self.mem, addr, self.vr, self.vc, self.peers, self.stores, self.name)
+        count = elements * self.type.dtype.bits() // 8
+        tile = self.like(self.addr + count, self.vr, self.vc)
+        tile.root = self.root or self
+        tile.shift = self.shift + count
+        return tile
 
 
 @dataclass(slots=True, eq=False)
@@ -103,6 +121,9 @@ class SimTensor(TensorArg):
 
     buffer: Buffer | None = None
     name: str = ""
+
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
 
 
 class Tile:
@@ -148,9 +169,7 @@ class Tile:
         if made is None or made.type is not like.type:
             if len(self._made) > 256:
                 self._made.clear()
-            shape = max(rows, 0), max(cols, 0)
-            made = SimTile(like.type, like.mem, addr, *shape, like.peers, like.stores, like.name)
-            self._made[key] = made
+            made = self._made[key] = like.like(addr, max(rows, 0), max(cols, 0))
         return made
 
 
@@ -193,12 +212,15 @@ def tensor_view(
     )
 
 
-def declared_tile(
-    type_: TileType, addr: int, stores: tuple[Storage, ...], name: str
-) -> SimTile:
-    """A tile as declared. `stores`: one memory, or the Vec memories of both vector cores on the cube core."""
+def declared_tile(type_: TileType, addr: int, size: int, stores: tuple[Storage, ...], name: str) -> SimTile:
+    """A tile as declared, reserving `size` bytes.
+
+    `stores`: one memory, or the Vec memories of both vector cores on the cube core.
+    """
     peers = tuple(s.mem for s in stores) if len(stores) > 1 else ()
-    return SimTile(type_, stores[0].mem, addr, *declared_extents(type_), peers, stores, name)
+    return SimTile(
+        type_, stores[0].mem, addr, *declared_extents(type_), peers, stores, name, (addr, addr + size)
+    )
 
 
 def declared_extents(type_: TileType) -> tuple[int, int]:

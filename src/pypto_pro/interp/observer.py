@@ -37,8 +37,11 @@ class Observer:
     def completed(self, instr: Instr) -> None:
         """An op's effects are in memory; `instr.plan.footprints` says what it touched."""
 
-    def out_of_bounds(self, instr: Instr, overrun: Overrun) -> None:
-        """An operand leaves its tensor or memory space; bytes outside were not touched. Before `started`."""
+    def out_of_bounds(self, instr: Instr, overrun: Overrun, site: Site) -> None:
+        """An operand leaves its tensor or memory space; bytes outside were not touched.
+
+        `site` is the op: the instruction's own, or one inside a vector function or SIMT launch.
+        """
 
     # --- flags, barriers, mutexes -----------------------------------------------------------------------------------
 

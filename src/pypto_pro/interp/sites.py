@@ -9,7 +9,7 @@ from typing import Any
 
 from pypto_pro.analysis.accesses import Touch, bounds, touches
 from pypto_pro.diag import Span
-from pypto_pro.enums import PipeType
+from pypto_pro.enums import AccPhase, PipeType, STPhase
 from pypto_pro.interp.memory import GM, SimTensor, SimTile, Storage
 from pypto_pro.ir.nodes import Stmt
 from pypto_pro.layouts import Region
@@ -80,6 +80,11 @@ class Site:
     name: str
     pipe: PipeType
     loops: tuple[str, ...] = ()
+    lane: int = field(init=False)
+    """The pipe as an index."""
+
+    def __post_init__(self) -> None:
+        self.lane = self.pipe.value
 
     @property
     def span(self) -> Span:
@@ -97,11 +102,15 @@ class OpSite(Site):
     attrs: dict[str, Any] = field(kw_only=True)
     run: Callable[[tuple[Any, ...]], Any] = field(init=False)
     plans: dict[tuple[Any, ...], Plan] = field(default_factory=dict, init=False)
-    phase: Any = None
-    touches_gm: bool = False
+    phase: AccPhase | STPhase | None = field(init=False)
+    """The unit-flag handshake it takes part in."""
 
     def __post_init__(self) -> None:
+        self.lane = self.pipe.value
         self.run = bound_meaning(self.entry, self.attrs)
+        phase = self.attrs.get("phase")
+        unspecified = (AccPhase.Unspecified, STPhase.Unspecified)
+        self.phase = phase if isinstance(phase, AccPhase | STPhase) and phase not in unspecified else None
 
     def plan(self, args: tuple[Any, ...]) -> Plan:
         """What these operands touch; kept by operand identity and scalar value."""

@@ -1,0 +1,188 @@
+"""The loop of a launch: scalar units take turns, the engine's pipes move, and what is left when nothing can.
+
+Nothing runnable and not finished is a deadlock, exactly. A core that polls in a `while` loop stays runnable, so a
+launch in which only such cores are left is watched: when the state of all of them comes back while nothing else has
+changed, they will poll for ever.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pypto_pro.diag import NOWHERE, Span
+from pypto_pro.enums import PipeType
+from pypto_pro.interp.engine import Engine
+from pypto_pro.interp.machine import Core, Pipe
+from pypto_pro.interp.memory import Tensor, Tile
+from pypto_pro.interp.result import Blocked, RunResult, Spinning
+from pypto_pro.interp.statements import FIRST_LOOP
+from pypto_pro.interp.sync import Counter, Flag, Mutex, Rendezvous, UnitFlag
+
+BLOCKED = 1
+"""A program yields this when S waits, 0 to give others a turn, and the number of a `while` loop at each trip."""
+WATCH_AFTER = 64
+"""Idle rounds before states are compared."""
+IDLE_LIMIT = 10_000_000
+"""Idle rounds after which polling counts as endless although no state came back (a counter in the loop)."""
+
+
+def run_to_end(engine: Engine) -> RunResult:
+    """Run until everything has finished or nothing moves."""
+    watch = IdleWatch(engine)
+    machine = engine.machine
+    spinning: tuple[Spinning, ...] = ()
+    while True:
+        if not engine.turns:
+            if not engine.step():
+                break
+            continue
+        if watch.round_is_over() and watch.idle and not engine.step():
+            verdict = watch.verdict()
+            if verdict is not None:
+                spinning = verdict
+                break
+        resume(engine, engine.turns.popleft())
+        engine.settle()
+    result = _result(engine, spinning)
+    if machine.calls.ended is not None:
+        machine.calls.ended(result)
+    return result
+
+
+def resume(engine: Engine, core: Core) -> None:
+    """One turn of a scalar unit, up to its next yield."""
+    assert core.program is not None
+    code = next(core.program, None)
+    if code is None:
+        core.finished = True
+        engine.changes += 1
+        if core.is_idle and not core.ended:
+            engine.end_core(core)
+    elif code == BLOCKED and core.pipes[PipeType.S.value].queue:
+        core.parked = True
+    else:
+        core.loop = code - FIRST_LOOP
+        engine.turns.append(core)
+
+
+class IdleWatch:
+    """Counts rounds in which every runnable core had a turn and nothing changed."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.left = 0
+        self.changes = -1
+        self.rounds = 0
+        self.reference: Any = None
+        self.compare_until = WATCH_AFTER
+
+    def round_is_over(self) -> bool:
+        """Whether everybody runnable has had a turn since the last time this was true."""
+        if self.left > 0:
+            self.left -= 1
+            return False
+        self.left = len(self.engine.turns) - 1
+        if self.engine.changes == self.changes:
+            self.rounds += 1
+        else:
+            self.changes = self.engine.changes
+            self.rounds = 0
+            self.reference = None
+            self.compare_until = WATCH_AFTER
+        return True
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing changed for a few rounds."""
+        return self.rounds >= 2
+
+    def verdict(self) -> tuple[Spinning, ...] | None:
+        """The cores that poll for ever, once that is certain (or the limit is reached)."""
+        if self.rounds < WATCH_AFTER:
+            return None
+        state = tuple(_frozen(core) for core in self.engine.turns)
+        proven = state == self.reference
+        if proven or self.rounds > IDLE_LIMIT:
+            return tuple(Spinning(core, _where(core), proven) for core in self.engine.turns)
+        if self.rounds >= self.compare_until:  # Brent: the reference moves at powers of two, so any cycle is met
+            self.reference = state
+            self.compare_until = 2 * self.rounds
+        return None
+
+
+def _frozen(core: Core) -> Any:
+    """A core's program state as something comparable."""
+    frame = getattr(core.program, "gi_frame", None)
+    if frame is None:
+        return None
+    return frame.f_lasti, tuple((name, _value(v)) for name, v in frame.f_locals.items())
+
+
+def _value(value: Any) -> Any:
+    match value:
+        case list():
+            return tuple(value)
+        case Tile() | Tensor():
+            return id(value.arg)
+    return value
+
+
+def _where(core: Core) -> Span:
+    """The loop a polling core is in."""
+    return core.while_spans[core.loop] if core.loop >= 0 else NOWHERE
+
+
+# --- what is left ---------------------------------------------------------------------------------------------------
+
+
+def _result(engine: Engine, spinning: tuple[Spinning, ...]) -> RunResult:
+    machine = engine.machine
+    given_up = tuple(Spinning(i.core, i.site.span, False) for i in engine.endless)
+    blocked = tuple(
+        Blocked(core, pipe.queue[0], pipe.waits_for, reason(pipe), tuple(pipe.queue)[1:])
+        for core in machine.cores
+        for pipe in core.pipes
+        if pipe.queue
+    )
+    unfinished = tuple(c for c in machine.cores if not c.ended)
+    return RunResult(
+        finished=not (unfinished or given_up), blocked=blocked, spinning=(*spinning, *given_up),
+        instructions=engine.number, unfinished=unfinished, leftovers=_leftovers(engine),
+    )
+
+
+def _leftovers(engine: Engine) -> dict[str, list[Any]]:
+    """Sync objects still set."""
+    cores = engine.machine.cores
+    return {
+        "flags": [f for c in cores for f in c.flags.values() if f.pending],
+        "mutexes": [m for c in cores for m in c.mutexes.values() if m.holder is not None],
+        "unit_flags": [u for c in cores for u in c.unit_flags.values() if u.value],
+        "credits": [n for c in cores for n in c.counters.values() if n.credits],
+    }
+
+
+def reason(pipe: Pipe) -> str:
+    """Why the head of a pipe cannot run, as a clause."""
+    head = pipe.queue[0]
+    match pipe.waits_for:
+        case Flag() as flag:
+            return f"waits for {flag.name}, which was set {flag.sets} times and waited for {flag.waits} times"
+        case Mutex(holder=None) as mutex:
+            return f"waits for {mutex.name}: ticket {mutex.released} was never locked"
+        case Mutex() as mutex:
+            assert mutex.holder is not None
+            return f"waits for {mutex.name}, held by {mutex.holder.pipe.type.name}"
+        case Counter() as counter if counter.credits:
+            return f"signals {counter.name}, which is full"
+        case Counter() as counter:
+            return f"waits for {counter.name}, which got {counter.given} signals and gave them all away"
+        case UnitFlag() as flag:
+            return f"waits until {flag.name} is {1 - flag.value}"
+        case Rendezvous(participants=None) as group:
+            return f"waits for {group.name}, but this kernel has no cores of one kind"
+        case Rendezvous() as group:
+            return f"waits for {group.name}: {', '.join(c.name for c in group.missing)} did not arrive"
+        case None:
+            return "could go on"
+    return f"waits until {head.core.name} has drained"

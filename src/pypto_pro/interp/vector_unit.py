@@ -1,0 +1,249 @@
+"""The vector unit during a vector-function call: registers, UB accesses, cursors, undefined lanes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pypto_pro.enums import MemorySpace
+from pypto_pro.interp.calls import TRIP_LIMIT, EndlessLoop, MemBar, RegisterAccess
+from pypto_pro.interp.memory import POISON, SimTile
+from pypto_pro.interp.sites import Overrun, Site
+from pypto_pro.ir.types import AddrRegType, MaskType, RegType, UnalignRegType
+from pypto_pro.ops.entry import Effect, OpEntry
+from pypto_pro.ops.vf_operands import AddrArg, Array, Bits, MaskArg, RegArg, RegisterType, UnalignArg
+
+if TYPE_CHECKING:
+    from pypto_pro.interp.calls import Event
+    from pypto_pro.interp.machine import Core, Instr
+
+
+@dataclass(slots=True, eq=False)
+class RegisterSite(Site):
+    """One register op in the text of a vector function."""
+
+    entry: OpEntry = field(kw_only=True)
+    attrs: dict[str, Any] = field(kw_only=True)
+    targets: tuple[RegisterType, ...] = field(kw_only=True)
+
+
+def undefined_value(type_: RegisterType) -> Any:
+    """What a register holds before anything wrote it."""
+    match type_:
+        case RegType(dtype):
+            return RegArg(dtype, np.full(256, POISON, np.uint8).view(dtype.numpy), np.ones(256, np.bool_))
+        case MaskType():
+            return MaskArg(np.zeros(256, np.bool_))
+        case AddrRegType(dtype):
+            return AddrArg(dtype, 0)
+        case UnalignRegType():
+            return UnalignArg()
+
+
+def wrap(type_: RegisterType, value: Any) -> Any:
+    """The result of a meaning as a value of its target."""
+    if not isinstance(value, np.ndarray):
+        return value
+    if isinstance(type_, MaskType):
+        return MaskArg(value)
+    assert isinstance(type_, RegType)
+    wanted = type_.dtype.numpy
+    if value.dtype is not wanted:
+        value = np.ascontiguousarray(value).view(wanted)
+    return RegArg(type_.dtype, value)
+
+
+class VectorUnit:
+    """One per vector core; `begin` starts a call."""
+
+    def __init__(self, core: Core) -> None:
+        self.core = core
+        self.ub = core.stores[MemorySpace.Vec][0]
+        self.tracks = core.machine.calls.undefined_bytes is not None
+        self.old: tuple[Any, ...] = ()
+        self.targets: tuple[RegisterType, ...] = ()
+        self.recording = False
+        self.data_dependent = False
+        self.trace: list[Event] = []
+        self.cursors: dict[tuple[int, int], int] = {}
+        self.trips = 0
+        self.mask = (False, 0, 0)
+        """The mask special register as it was at issue."""
+        self.instr: Instr
+        self.site: RegisterSite
+        self._undefined_load = False
+        self._plane = False
+
+    def begin(self, instr: Instr, recording: bool) -> None:
+        """A new call: fresh cursors, an empty trace."""
+        self.instr = instr
+        self.recording = recording
+        self.data_dependent = False
+        self.trace = []
+        self.cursors = {}
+        self.trips = 0
+
+    def trip(self) -> None:
+        """One trip of a `while` loop."""
+        self.trips += 1
+        if self.trips > TRIP_LIMIT:
+            raise EndlessLoop(self.instr)
+
+    def op(self, site: RegisterSite, args: tuple[Any, ...], old: tuple[Any, ...]) -> Any:
+        """Carry out a register op; its result, or a tuple of results."""
+        self.site = site
+        self.old = old
+        self.targets = site.targets
+        self._undefined_load = False
+        meaning = site.entry.meaning
+        assert meaning is not None
+        result = meaning(self, *args, **site.attrs)
+        targets = site.targets
+        if len(targets) == 1:
+            made = wrap(targets[0], result)
+        elif targets:
+            made = tuple(wrap(t, r) for t, r in zip(targets, result, strict=True))
+        else:
+            made = None
+        if self.tracks and (self._undefined_load or any(isinstance(a, RegArg) and _some(a) for a in args)):
+            self._follow_undefined(site, args, made)
+        return made
+
+    # --- undefined lanes ----------------------------------------------------------------------------------------
+
+    def _follow_undefined(self, site: RegisterSite, args: tuple[Any, ...], made: Any) -> None:
+        """Undefined bytes travel through copies; computing with active ones is reported."""
+        if not site.entry.copies:
+            self._report_used(site, args)
+            return
+        meaning = site.entry.meaning
+        assert meaning is not None
+        cursors, ar, dependent = dict(self.cursors), self.ar, self.data_dependent
+        self._plane = True
+        try:
+            result = meaning(self, *(_plane_of(a) for a in args), **site.attrs)
+        finally:
+            self._plane = False
+            self.cursors, self.ar, self.data_dependent = cursors, ar, dependent
+        results = result if isinstance(result, tuple) else (result,)
+        for value, plane in zip(made if isinstance(made, tuple) else (made,), results, strict=True):
+            if isinstance(value, RegArg):
+                where = wrap(RegType(value.dtype), plane).bytes != 0
+                value.undefined = where if where.any() else None
+
+    def _report_used(self, site: RegisterSite, args: tuple[Any, ...]) -> None:
+        masks = [a for a in args if isinstance(a, MaskArg)]
+        for reg in args:
+            if isinstance(reg, RegArg) and reg.undefined is not None:
+                lanes = reg.undefined.reshape(-1, reg.width).any(axis=1)
+                active = lanes & masks[-1].lanes(reg.width) if masks else lanes
+                self._report(site, int(active.sum()))
+
+    def _report(self, site: RegisterSite, lanes: int) -> None:
+        if lanes and self.core.machine.calls.undefined_used is not None:
+            self.core.machine.calls.undefined_used(self.instr, site, lanes)
+
+    # --- what meanings call -------------------------------------------------------------------------------------
+
+    @property
+    def ar(self) -> int:
+        """The AR register."""
+        return self.core.vector_state.ar
+
+    @ar.setter
+    def ar(self, count: int) -> None:
+        self.core.vector_state.ar = count
+
+    def mask_spr(self) -> tuple[bool, int, int]:
+        """(count mode?, high 64 bits, low 64 bits)."""
+        return self.mask
+
+    def depends_on_data(self) -> None:
+        """Never replay this call's trace."""
+        self.data_dependent = True
+
+    def barrier(self, mode: Any) -> None:
+        """`mem_bar`."""
+        if self.recording:
+            self.trace.append(MemBar(self.site, mode))
+
+    def cursor(self, tile: SimTile) -> int:
+        """Where the post-update cursor of a tile expression stands."""
+        return self.cursors.get((id(tile.root or tile), tile.shift), 0)
+
+    def advance(self, tile: SimTile, count: int) -> None:
+        """Move it on."""
+        key = (id(tile.root or tile), tile.shift)
+        self.cursors[key] = self.cursors.get(key, 0) + count
+
+    def load(self, tile: SimTile, start: int, size: int, align: int = 1) -> NDArray[np.uint8]:
+        """Fresh bytes of UB; poison outside it."""
+        address = tile.addr + start
+        if self.tracks:
+            undefined = self.core.machine.calls.undefined_bytes(self.instr, address, size)
+            self._undefined_load = self._undefined_load or undefined is not None
+            if self._plane:
+                return np.zeros(size, np.uint8) if undefined is None else undefined.astype(np.uint8) * np.uint8(255)
+        limit = self.ub.capacity
+        if address >= 0 and address + size <= limit:
+            data = self.ub.mem[address : address + size].copy()
+        else:
+            data = np.full(size, POISON, np.uint8)
+            low, high = max(address, 0), min(address + size, limit)
+            if low < high:
+                data[low - address : high - address] = self.ub.mem[low:high]
+            self._outside(tile, Effect.READ, address, size)
+        if self.recording:
+            low, high = max(address, tile.reserved[0]), min(address + size, tile.reserved[1])
+            self._record(tile, Effect.READ, low, max(high - low, 0), None, align)
+        return data
+
+    def store(
+        self, tile: SimTile, start: int, data: Array, where: Bits | None = None, align: int = 1
+    ) -> None:
+        """Bytes into UB; those outside are dropped."""
+        raw = np.ascontiguousarray(data).view(np.uint8)
+        if self._plane:
+            used = raw.astype(np.bool_) if where is None else raw.astype(np.bool_) & where
+            self._report(self.site, int(used.sum()))
+            return
+        address, size, limit = tile.addr + start, raw.size, self.ub.capacity
+        if address < 0 or address + size > limit:
+            inside = np.arange(address, address + size)
+            keep = (inside >= 0) & (inside < limit) & (True if where is None else where)
+            if (~keep & (True if where is None else where)).any():
+                self._outside(tile, Effect.WRITE, address, size)
+            self.ub.mem[inside[keep]] = raw[keep]
+            where = keep
+        elif where is None:
+            self.ub.mem[address : address + size] = raw
+        else:
+            np.copyto(self.ub.mem[address : address + size], raw, where=where)
+        if self.recording:
+            self._record(tile, Effect.WRITE, address, size, where, align)
+
+    def _record(
+        self, tile: SimTile, effect: Effect, address: int, size: int, where: Bits | None, align: int
+    ) -> None:
+        self.trace.append(RegisterAccess(self.site, tile.name, effect, self.ub, address, size, where, align))
+
+    def _outside(self, tile: SimTile, effect: Effect, address: int, size: int) -> None:
+        overrun = Overrun(tile.name, tile.name, effect, address, address + size, self.ub.capacity, self.ub.name)
+        self.core.machine.engine.overran(self.instr, overrun, self.site)
+
+
+def _some(register: RegArg) -> bool:
+    return register.undefined is not None
+
+
+def _plane_of(operand: Any) -> Any:
+    """A register operand as a plane: 0xFF where its bytes are undefined."""
+    if not isinstance(operand, RegArg):
+        return operand
+    plane = np.zeros(256, np.uint8)
+    if operand.undefined is not None:
+        plane[operand.undefined] = 255
+    return RegArg(operand.dtype, plane.view(operand.dtype.numpy))
