@@ -187,8 +187,18 @@ class JitKernel:
         signature = Signature(static, packed, datatypes)
         found = self.variants.get(signature)  # the warm path: no lock
         if found is None:
-            found = self.variants.get_or_make(signature, lambda _: Variant.of(self.compile(static, key, datatypes)))
+            found = self.variants.get_or_make(signature, lambda _: self._make(signature, key))
         return found
+
+    def _make(self, signature: Signature, key: Mapping[str, int] | None) -> Variant:
+        made = self.compile(signature.static, key, signature.datatypes)
+        keep = options.current().keep
+        if keep is not None:
+            from pypto_pro.runtime import artifacts
+
+            name, file = self.options.name or self.source.name, self.source.fn.__code__.co_filename
+            artifacts.write(keep, name, file, signature, made, self.specs, self.datatype_schema)
+        return Variant.of(made)
 
     def compile(
         self, static: StaticDims, key: Mapping[str, int] | None, datatypes: tuple[tuple[str, DataType], ...],
