@@ -143,6 +143,15 @@ class Branch:
 
 
 @dataclass(frozen=True)
+class Resize:
+    """`set_validshape` on a tile: reads behind it may see more than writes before it covered."""
+
+    tile: str
+    slot: int | None
+    ref: int = 0
+
+
+@dataclass(frozen=True)
 class Leave:
     """`break`, `continue` or `return`."""
 
@@ -179,7 +188,7 @@ class Cross:
     span: Span | None = None
 
 
-Node: TypeAlias = Step | Loop | Branch | Leave | Signal | Fence | Cross
+Node: TypeAlias = Step | Loop | Branch | Resize | Leave | Signal | Fence | Cross
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,23 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from pypto_pro.memory.design import Branch, Design, Leave, Loop, Node, Program, Step, TileRecord, Use, steps_of
+from pypto_pro.memory.design import (
+    Branch,
+    Design,
+    Leave,
+    Loop,
+    Node,
+    Program,
+    Resize,
+    Step,
+    TileRecord,
+    Use,
+    steps_of,
+)
 
 Key = tuple[str, int]
-Ref = tuple[str, str, int]
-"""A tile, and either ("slot", index) or ("ref", reference)."""
+Ref = tuple[str, str, int, bool]
+"""A tile, either ("slot", index) or ("ref", reference), and whether a write through it may end the life."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +100,8 @@ def _declared(design: Design) -> dict[Key, Life]:
         else:
             first, last = tile.declared.first, tile.declared.last
             points = frozenset(range(first, last + 1))
-            kind = "whole kernel" if points == every else f"steps {first} to {last}"
+            steps = f"step {first}" if first == last else f"steps {first} to {last}"
+            kind = "whole kernel" if points == every else steps
             life = Life(points, Moment(first, None, f"step {first}"), Moment(last, None, f"step {last}"), kind)
         for slot in range(max(tile.slots, 0)):
             lives[tile.name, slot] = life
@@ -98,9 +111,9 @@ def _declared(design: Design) -> dict[Key, Life]:
 # --- liveness over one program ---------------------------------------------------------------------------------------
 
 
-def _ref(use: Use, storage: Mapping[str, str]) -> Ref:
+def _ref(use: Use | Resize, storage: Mapping[str, str]) -> Ref:
     name = storage.get(use.tile, use.tile)
-    return (name, "ref", use.ref) if use.slot is None else (name, "slot", use.slot)
+    return (name, "ref", use.ref, True) if use.slot is None else (name, "slot", use.slot, True)
 
 
 @dataclass
@@ -126,6 +139,9 @@ class _Liveness:
                 return frozenset().union(*(self.block(arm, live) for arm in arms))
             case Loop():
                 return self.loop(node, live)
+            case Resize():  # what is read behind it was not all written before it
+                ref = _ref(node, self.storage)
+                return live - {ref} | {(*ref[:3], False)} if ref in live else live
             case Leave(how="break"):
                 return self.after_loop[-1]
             case Leave(how="continue"):
@@ -166,7 +182,7 @@ def _spread(
     named: dict[Ref, set[int]] = defaultdict(set)
     for point, refs in flow.at.items():
         for ref in refs:
-            named[ref].add(point)
+            named[(*ref[:3], True)].add(point)
     for loop_points, step in _with_loop(program.body, frozenset()):
         for use in step.uses:
             tile = tiles.get(use.tile)
@@ -232,7 +248,7 @@ def _life(
         return Life(frozenset(), None, None, "never used", is_read=False)
     ordered = sorted(accesses, key=lambda a: a[0].point)
     (first, first_loop, _), (last, last_loop, _) = ordered[0], ordered[-1]
-    kind = f"l.{first.line} to l.{last.line}" if first.line != last.line else f"l.{first.line}"
+    kind = f"l.{first.line}" if first.line == last.line else f"l.{first.line} to l.{last.line}"
     if points == every:
         kind = "whole kernel"
     else:
