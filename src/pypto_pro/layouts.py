@@ -317,6 +317,21 @@ def read(mem: Bytes, addr: int, geo: Geometry, r0: int, c0: int, rows: int, cols
     return out
 
 
+def window_view(mem: Bytes, addr: int, geo: Geometry, r0: int, c0: int, rows: int, cols: int) -> Bits | None:
+    """The window as one view of `mem`, axes (row boxes, rows, column boxes, columns); None when it is not one.
+
+    Windows that start or end inside a box of a fractal layout may take several views; 4-bit elements have none.
+    """
+    if geo.dtype_bits < 8 or rows == 0 or cols == 0:
+        return None
+    start, dims = next(pieces := _strided_pieces(geo, r0, c0, rows, cols))
+    if next(pieces, None) is not None:
+        return None
+    size = geo.dtype_bits // 8
+    shape, strides = zip(*dims, strict=True)
+    return np.ndarray(shape, geo.bits_dtype, mem.data, addr + start * size, [s * size for s in strides])
+
+
 def write(mem: Bytes, addr: int, geo: Geometry, r0: int, c0: int, bits: Bits) -> None:
     """Store bit patterns `[rows, cols]` of `geo.bits_dtype` at (r0, c0); other bytes and nibbles keep their value."""
     if geo.dtype_bits >= 8:

@@ -8,7 +8,8 @@ usually the same object and what depends on them can be cached by identity.
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from pypto_pro.enums import MemorySpace, TensorLayout
 from pypto_pro.ir.launch import BufferValue
 from pypto_pro.ir.types import TensorType, TileType
+from pypto_pro.layouts import window_view
 from pypto_pro.ops.operands import TileArg, tile_geometry
 from pypto_pro.ops.tensors import TensorArg
 
@@ -96,9 +98,49 @@ class SimTile(TileArg):
     reserved: tuple[int, int] = (0, 0)
     root: SimTile | None = None
     shift: int = 0
+    views: dict[tuple[int | None, ...], NDArray[Any] | None] = field(default_factory=dict, init=False)
+    """Views of `mem` by window; made once, since neither the descriptor nor the memory of a snapshot changes."""
+    twins: dict[int, SimTile] = field(default_factory=dict, init=False)
 
     __eq__ = object.__eq__  # identity: what depends on an operand is kept by the operand object
     __hash__ = object.__hash__
+
+    def bits(
+        self, rows: int | None = None, cols: int | None = None, r0: int = 0, c0: int = 0,
+        *, row_extent: int | None = None, col_extent: int | None = None,
+    ) -> NDArray[Any]:
+        rows = self.vr if rows is None else rows
+        cols = self.vc if cols is None else cols
+        view = self.view((rows, cols, r0, c0, row_extent, col_extent))
+        if view is None:
+            return TileArg.bits(self, rows, cols, r0, c0, row_extent=row_extent, col_extent=col_extent)
+        return np.array(view).reshape(rows, cols)
+
+    def put_bits(
+        self, bits: NDArray[Any], r0: int = 0, c0: int = 0, *, row_extent: int | None = None,
+        col_extent: int | None = None,
+    ) -> None:
+        view = self.view((*bits.shape, r0, c0, row_extent, col_extent))
+        if view is None:
+            TileArg.put_bits(self, bits, r0, c0, row_extent=row_extent, col_extent=col_extent)
+        else:
+            view[...] = bits.reshape(view.shape)
+
+    def view(self, window: tuple[int | None, ...]) -> NDArray[Any] | None:
+        """A window (rows, cols, r0, c0, row_extent, col_extent) as one view of the memory; None when it is not one."""
+        if window not in self.views:
+            if len(self.views) > 64:
+                self.views.clear()
+            rows, cols, r0, c0, row_extent, col_extent = window
+            geo = tile_geometry(self.type, row_extent, col_extent)
+            self.views[window] = window_view(self.mem, self.addr, geo, r0 or 0, c0 or 0, rows or 0, cols or 0)
+        return self.views[window]
+
+    def on(self, sub: int) -> SimTile:
+        twin = self.twins.get(sub)
+        if twin is None:
+            twin = self.twins[sub] = replace(self, mem=self.peers[sub])
+        return twin
 
     def like(self, addr: int, vr: int, vc: int) -> SimTile:
         """The same tile with another descriptor."""

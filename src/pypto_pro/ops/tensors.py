@@ -111,8 +111,7 @@ class TensorArg:
         last = start + row * (rows - 1) + col * (cols - 1)
         if min(start, last) < 0 or max(start, last) + width > self.mem.size or row < 0 or col < 0:
             return None
-        flat = np.ndarray((1,), self.dtype.bits_dtype, self.mem, start)
-        return np.lib.stride_tricks.as_strided(flat, (rows, cols), (row, col))
+        return np.ndarray((rows, cols), self.dtype.bits_dtype, self.mem.data, start, (row, col))
 
     def _packed_rows(self, offsets: tuple[int, ...], axes: Axes, rows: int, cols: int) -> Array:
         """Byte positions of packed 4-bit rows, shape (rows, ceil(cols / 2))."""
