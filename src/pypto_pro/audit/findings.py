@@ -92,7 +92,8 @@ def _finding_of_group(source: Source, group: list[Hit], launch: Span | None) -> 
 
 
 def _label(hit: Hit) -> str:
-    return f"on `{hit.subject}`" if hit.subject else "here"
+    """The words under the excerpt: short, the message says the rest."""
+    return f"on `{hit.subject}`" if hit.subject.isidentifier() else f"`{hit.member}`" if hit.member else "here"
 
 
 def _first_line(span: Span) -> Span:

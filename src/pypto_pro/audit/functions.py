@@ -52,8 +52,8 @@ class Functions(Calls):
             self.limit(f"calls nested deeper than {DEEPEST_CALL} are not followed")
             self.unproven(node, OPAQUE, "the call chain is too deep to follow")
             return OPAQUE
-        func_node = node.func if isinstance(node, ast.Call) else node
-        self.called(node, func_node, "local")
+        if self.chain:
+            self.called(node, node.func if isinstance(node, ast.Call) else node, "local")
         key = self._memory_key(func, args)
         remembered = self.memory.get(key) if key is not None else None
         if remembered is not None:

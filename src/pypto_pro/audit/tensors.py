@@ -178,10 +178,14 @@ class TensorRules(Machine):
         texts += [f"{k}={self.source.expression(n)}" for k, n in args.keyword_nodes.items()] if args else []
         given = ", ".join(texts)
         if code == "W101":
-            target = given if name in ("to", "type", "type_as") else name
+            target = f"the dtype of {given}" if name == "type_as" else given if name in ("to", "type") else name
             return f": `{owner.label}` becomes {target or 'another dtype'}"
         if code == "W104":
-            return f": the axes of `{owner.label}` change by `{name}`" + (f"({given})" if given else "")
+            return (
+                f": the axes of `{owner.label}` change by `{name}({given})`"
+                if args
+                else f": `{name}` of `{owner.label}`"
+            )
         if code == "W105":
             moves = name in ("to", "cpu", "cuda", "npu", "xpu", "ipu", "mtia", "pin_memory", "share_memory_")
             where = given if name == "to" else name

@@ -45,7 +45,9 @@ def _wrapper_block(report: Report, wrapper: WrapperReport) -> list[str]:
         f"  outputs   {outputs_text(wrapper)}",
     ]
     lines += [f"  parameter {p['name']}: {p['kind']} ({p['evidence']})" for p in wrapper.params]
-    lines += [f"  note      {text}" for text in wrapper.dynamic.disagreements]
+    if wrapper.dynamic.ran:
+        lines.append(f"  recorded  {_counted(len(wrapper.dynamic.cases), 'call')}: {wrapper.dynamic.reason}")
+    lines += [f"  disagree  {text}" for text in wrapper.dynamic.disagreements]
     return lines
 
 
