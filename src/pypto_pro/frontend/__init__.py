@@ -1,0 +1,1 @@
+"""Front end: a kernel's source text -> typed IR, one program per core kind."""

@@ -1,0 +1,363 @@
+"""Loops: names that live from trip to trip, the edges out of a body, `for` over pl.range and `while`.
+
+A scalar or pointer that exists before the loop and is assigned in it lives in one variable ("pinned"). Other values
+assigned in the body are references there; where the next trip or the code behind needs them, an object of their own
+("carried") takes a copy at every edge. A body whose first reading shows that a pinned number must be wider, or that a
+name cannot be kept, is read again.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import TypeAlias
+
+from pypto_pro.diag.errors import ParserSyntaxError, ParserTypeError, UnsupportedFeatureError
+from pypto_pro.frontend import branches, conditions, merge, operators, order, scan
+from pypto_pro.frontend.context import Context, Edge, FrameKind, Loop, deferred
+from pypto_pro.frontend.values import (
+    Poison,
+    StructValue,
+    TupleValue,
+    Value,
+    describe,
+    is_expr,
+    is_ptr,
+    is_scalar,
+    is_tensor,
+    is_tile,
+    tensor_var,
+)
+from pypto_pro.ir import build
+from pypto_pro.ir.nodes import Block, Break, Const, Continue, CopyTensor, Expr, For, If, Local, Stmt, Var, While
+from pypto_pro.ir.types import INDEX, ScalarType, TensorType
+
+Overrides: TypeAlias = "dict[str, ScalarType | Poison | None]"
+Make: TypeAlias = Callable[[Block, Var], Stmt]
+MAX_READINGS = 12
+
+
+class Repin(Exception):  # noqa: N818 - a signal, not an error
+    """The loop must be read again with `name` kept as another type, or (Poison) not kept at all."""
+
+    def __init__(self, loop: Loop, name: str, change: ScalarType | Poison | None) -> None:
+        super().__init__(name)
+        self.loop = loop
+        self.name = name
+        self.change = change
+
+
+def run_loop(ctx: Context, stmt: ast.For | ast.While, rest: list[ast.stmt]) -> bool | None:
+    """Read a loop. None: the caller goes on with `rest`; else `rest` was read, and whether control goes on."""
+    from pypto_pro.frontend.statements import done_flag
+
+    if stmt.orelse:
+        raise ctx.error(UnsupportedFeatureError, "a loop has no `else`", stmt.orelse[0])
+    frame = ctx.frame
+    returns = frame.kind is not FrameKind.KERNEL and scan.has_return(stmt.body, ctx.core)
+    if returns:
+        done_flag(ctx, stmt)
+    goes_on = _for(ctx, stmt) if isinstance(stmt, ast.For) else _while(ctx, stmt)
+    if not returns:
+        return None if goes_on else False
+    if frame.loops:
+        assert frame.done is not None
+        frame.loops[-1].is_left = True
+        span = ctx.span(stmt)
+        ctx.emit(If(Local(frame.done), (Break(span=span),), (), span=span))
+        return None
+    return branches.run_rest(ctx, stmt, rest)
+
+
+def _for(ctx: Context, stmt: ast.For) -> bool:
+    target = stmt.target
+    if not isinstance(target, ast.Name):
+        raise ctx.error(ParserSyntaxError, "the loop variable is one simple name", target)
+    call = stmt.iter
+    if not isinstance(call, ast.Call) or not conditions.is_range(call):
+        raise ctx.error(
+            ParserSyntaxError, "`for` goes over pl.range(...) only", call, hint="write `for i in pl.range(n):`"
+        )
+    nodes = conditions.range_arguments(ctx, call)
+    values = order.evaluate_all(ctx, nodes)
+    start, stop, step = (_bound(ctx, value, node) for value, node in zip(values, nodes, strict=True))
+    if isinstance(step, Const) and step.value == 0:
+        raise ctx.error(ParserSyntaxError, "the step of pl.range is not zero", nodes[2])
+    name = target.id
+    return _read(ctx, stmt, name, lambda body, var: For(var, start, stop, step, body, span=ctx.span(stmt)))
+
+
+def _bound(ctx: Context, value: Value, node: ast.AST) -> Expr:
+    """A bound of pl.range as INDEX; an integral constant float counts."""
+    if isinstance(value, Const) and isinstance(value.value, float):
+        if not value.value.is_integer():
+            raise ctx.error(ParserSyntaxError, f"a bound of pl.range is an integer, found {value.value}", node)
+        return build.number(int(value.value))
+    if not is_scalar(value) or build.kind_of(value).is_float():
+        raise ctx.error(ParserSyntaxError, f"a bound of pl.range is an integer, found {describe(value)}", node)
+    return build.convert(operators.integer(ctx, value, node, "a bound of pl.range"), INDEX)
+
+
+def _while(ctx: Context, stmt: ast.While) -> bool:
+    if conditions.constexpr_test(ctx, stmt.test) is not None:
+        raise ctx.error(ParserSyntaxError, "pl.constexpr stands in `if` and ternaries only", stmt.test)
+    return _read(ctx, stmt, None, lambda body, _: While(body, span=ctx.span(stmt)))
+
+
+def _read(ctx: Context, stmt: ast.For | ast.While, target: str | None, make: Make) -> bool:
+    """Read the body until the names that live across trips have settled; emit the loop."""
+    overrides: Overrides = {}
+    mark = ctx.mark()
+    outer_looped, outer_section = ctx.frame.looped, ctx.section
+    for _ in range(MAX_READINGS):
+        loop = Loop()
+        try:
+            return _Reader(ctx, stmt, target, loop, overrides).read(make)
+        except Repin as change:
+            if change.loop is not loop:
+                raise
+            ctx.go_back(mark)
+            overrides[change.name] = change.change
+        finally:
+            ctx.frame.looped, ctx.section = outer_looped, outer_section
+            if ctx.frame.loops and ctx.frame.loops[-1] is loop:
+                ctx.frame.loops.pop()
+    raise ctx.error(ParserSyntaxError, "the names of this loop do not settle on one type each", stmt)
+
+
+class _Reader:
+    """One reading of one loop."""
+
+    def __init__(
+        self, ctx: Context, stmt: ast.For | ast.While, target: str | None, loop: Loop, overrides: Overrides
+    ) -> None:
+        self.ctx = ctx
+        self.stmt = stmt
+        self.target = target
+        self.loop = loop
+        self.overrides = overrides
+        live = ctx.frame.live
+        self.changed = scan.assigned([stmt], ctx.core)
+        self.head, self.after = live.head(stmt), live.after(stmt)
+        self.before = dict(ctx.frame.names)
+
+    def read(self, make: Make) -> bool:
+        """Read head and body, close the edges, emit. Whether control goes on behind."""
+        ctx, frame = self.ctx, self.ctx.frame
+        for name in sorted(self.changed):
+            if name in frame.names and name != self.target:
+                self._keep(name, frame.names[name])
+        var = ctx.variable(self.target, INDEX) if self.target is not None else ctx.fresh("t", INDEX)
+        if self.target is not None:
+            self._keep_target(self.target, var)
+        body: list[Stmt] = []
+        frame.looped = frame.looped | self.changed
+        frame.loops.append(self.loop)
+        with ctx.into(body):
+            goes_on = self._body()
+        frame.loops.pop()
+        if goes_on:
+            self.loop.repeats.append(Edge(body, frame.names))
+        ends = isinstance(self.stmt, ast.For) or bool(self.loop.exits) or self.loop.is_left
+        self._names_behind()
+        ctx.emit(make(deferred(body), var))
+        return ends
+
+    def _body(self) -> bool:
+        ctx, stmt = self.ctx, self.stmt
+        if isinstance(stmt, ast.While):
+            test = conditions.condition(ctx, stmt.test)
+            if test is False:
+                leave(ctx, stmt, is_break=True)
+                ctx.emit(Break(span=ctx.span(stmt)))
+                return False
+            if test is not True:
+                block: list[Stmt] = []
+                with ctx.into(block):
+                    leave(ctx, stmt, is_break=True)
+                    ctx.emit(Break(span=ctx.span(stmt.test)))
+                ctx.emit(If(build.logical_not(test), deferred(block), (), span=ctx.span(stmt.test)))
+        goes_on = ctx.execute(stmt.body)
+        if goes_on:
+            close_trip(ctx, self.loop, stmt)
+        return goes_on
+
+    # --- names at the head -------------------------------------------------------------------------------------------
+
+    def _keep(self, name: str, value: Value) -> None:
+        """Decide how a name that exists before the loop lives through it."""
+        ctx, frame = self.ctx, self.ctx.frame
+        change = self.overrides.get(name)
+        if name not in self.head and name not in self.after:
+            frame.names[name] = Poison(ParserTypeError, f"`{name}` has no value at the head of the loop")
+        elif isinstance(change, Poison):
+            frame.names[name] = change
+        elif isinstance(value, Poison):
+            return
+        elif is_scalar(value) or is_ptr(value):
+            type_ = change if isinstance(change, ScalarType) else value.type
+            var = ctx.variable(name, type_)
+            given = build.convert(value, type_) if isinstance(type_, ScalarType) else value
+            order.assign(ctx, var, given, self.stmt)
+            self.loop.pinned[name] = var
+            frame.names[name] = Local(var)
+        else:
+            carrier = self._carrier(name, value, moved=name in self.overrides)
+            self.loop.carried[name] = carrier
+            frame.names[name] = carrier
+
+    def _carrier(self, name: str, value: Value, moved: bool) -> Value:
+        """An object of its own for a tile, tensor or struct, initialised from the value; tuples item by item.
+
+        Compile-time values and registers stay what they are: an edge that gives another one asks for a new reading.
+        """
+        ctx = self.ctx
+        if is_tile(value):
+            carrier: Value = Local(merge.own_tile(ctx, name, value, merge.id_count(ctx, value)))
+        elif is_tensor(value):
+            if not moved:
+                return value
+            type_ = value.type
+            assert isinstance(type_, TensorType)
+            open_ = TensorType(type_.dtype, (None,) * type_.rank, type_.layout)
+            carrier = Local(ctx.fresh(name, open_))
+            ctx.emit(CopyTensor(carrier.var, tensor_var(value), span=ctx.span(self.stmt)))  # type: ignore[attr-defined]
+            return carrier
+        elif isinstance(value, StructValue):
+            if not moved:
+                return value
+            carrier = merge.own_struct(ctx, name, value.type, self.stmt)
+        elif isinstance(value, TupleValue):
+            if not moved and not any(is_expr(item) and not isinstance(item, Const) for item in value.items):
+                return value
+            return TupleValue(tuple(self._item(name, item, moved) for item in value.items), value.names)
+        else:
+            return value
+        for copy in merge.copies(ctx, [(carrier, value)], self.stmt):
+            ctx.emit(copy)
+        return carrier
+
+    def _item(self, name: str, item: Value, moved: bool) -> Value:
+        if is_scalar(item) or is_ptr(item):
+            return self.ctx.bound(name, item, self.stmt)
+        return self._carrier(name, item, moved)
+
+    def _keep_target(self, name: str, var: Var) -> None:
+        """The loop variable: INDEX in the body; behind a loop of zero trips it keeps what it was before."""
+        ctx, frame = self.ctx, self.ctx.frame
+        value = frame.names.get(name)
+        if name in self.after and value is not None and is_scalar(value) and not build.kind_of(value).is_float():
+            order.assign(ctx, var, build.convert(value, INDEX), self.stmt)
+        frame.names[name] = Local(var)
+
+    # --- names behind the loop ---------------------------------------------------------------------------------------
+
+    def _names_behind(self) -> None:
+        ctx, frame, loop = self.ctx, self.ctx.frame, self.loop
+        names = dict(self.before)
+        ways = [*loop.exits, *loop.repeats] if isinstance(self.stmt, ast.For) else loop.exits
+        for name in sorted(self.changed):
+            if name in loop.pinned:
+                names[name] = Local(loop.pinned[name])
+            elif name in loop.carried:
+                names[name] = loop.carried[name]
+            elif isinstance(self.overrides.get(name), Poison):
+                names[name] = self.overrides[name]  # type: ignore[assignment]
+            else:
+                found = self._found(name, ways)
+                if found is None:
+                    names.pop(name, None)
+                else:
+                    names[name] = found
+        if self.target is not None and self.target not in loop.pinned:
+            names.setdefault(self.target, Local(ctx.variable(self.target, INDEX)))
+        frame.names = names
+
+    def _found(self, name: str, ways: list[Edge]) -> Value | None:
+        """The value of a name that the loop itself introduced."""
+        if name not in self.after:
+            return Poison(ParserTypeError, f"`{name}` has no value behind the loop") if name in self.before else None
+        paths = [merge.Path(edge.block, edge.names[name], _ends_in_jump(edge)) for edge in ways if name in edge.names]
+        if not paths:
+            return None
+        return merge.merge(self.ctx, name, paths, self.stmt)
+
+
+def _ends_in_jump(edge: Edge) -> bool:
+    return bool(edge.block) and isinstance(edge.block[-1], Break | Continue)
+
+
+# --- edges -----------------------------------------------------------------------------------------------------------
+
+
+def leave(ctx: Context, node: ast.AST, *, is_break: bool) -> None:
+    """Before a jump out of the trip: store what lives on, and remember the edge."""
+    loop = ctx.frame.loops[-1]
+    close_trip(ctx, loop, node)
+    (loop.exits if is_break else loop.repeats).append(Edge(ctx.block, dict(ctx.frame.names)))
+
+
+def close_trip(ctx: Context, loop: Loop, node: ast.AST) -> None:
+    """Store the current values of pinned and carried names where the next trip and the code behind look for them."""
+    frame = ctx.frame
+    pairs: list[tuple[Value, Value]] = []
+    for name, var in loop.pinned.items():
+        value = frame.names[name]
+        if value == Local(var):
+            continue
+        if isinstance(value, Poison):
+            raise Repin(loop, name, value)
+        if is_scalar(value) and isinstance(var.type, ScalarType):
+            shared = build.merged(var.type.dtype, build.kind_of(value))
+            if shared is not None and shared is not var.type.dtype and shared.bits() > var.type.dtype.bits():
+                raise Repin(loop, name, ScalarType(shared))
+            if shared is not None:
+                pairs.append((Local(var), build.convert(value, var.type)))
+                continue
+        if is_ptr(value) and value.type == var.type:
+            pairs.append((Local(var), value))
+            continue
+        raise Repin(loop, name, merge.mixed(ctx, name, [Local(var), value], node))
+    for name, carrier in loop.carried.items():
+        value = frame.names[name]
+        if value != carrier:
+            pairs.append((carrier, _carried(ctx, loop, name, carrier, value, node)))
+    for copy in merge.copies(ctx, pairs, node):
+        ctx.emit(copy)
+
+
+def _carried(ctx: Context, loop: Loop, name: str, carrier: Value, value: Value, node: ast.AST) -> Value:
+    """The value to store in a carrier; Repin when the carrier cannot take it."""
+    if isinstance(value, Poison):
+        raise Repin(loop, name, value)
+    if is_tile(carrier) and is_tile(value) and carrier.type == value.type:
+        if merge.id_count(ctx, carrier) == merge.id_count(ctx, value):
+            return value
+        text = f"`{name}` carries different numbers of mutex ids before the loop and in it"
+        raise Repin(loop, name, Poison(ParserTypeError, text, ctx.span(node)))
+    if is_tensor(carrier) and is_tensor(value) and merge.tensor_type([carrier, value]) is not None:
+        if isinstance(carrier, Local) and all(dim is None for dim in carrier.var.type.dims):  # type: ignore[union-attr]
+            return value
+        raise Repin(loop, name, None)
+    if isinstance(carrier, StructValue) and isinstance(value, StructValue) and carrier.type == value.type:
+        if carrier.place.var in ctx.owned:
+            return value
+        raise Repin(loop, name, None)
+    if isinstance(carrier, TupleValue) and isinstance(value, TupleValue):
+        if len(carrier.items) == len(value.items) and carrier.names == value.names:
+            items = zip(carrier.items, value.items, strict=True)
+            return TupleValue(tuple(_tuple_item(ctx, loop, name, a, b, node) for a, b in items), value.names)
+    raise Repin(loop, name, merge.mixed(ctx, name, [carrier, value], node))
+
+
+def _tuple_item(ctx: Context, loop: Loop, name: str, carrier: Value, value: Value, node: ast.AST) -> Value:
+    if carrier == value:
+        return value
+    if is_scalar(carrier) and is_scalar(value):
+        if isinstance(carrier, Const):
+            raise Repin(loop, name, None)
+        if build.kind_of(carrier) is build.kind_of(value):
+            return value
+    if is_ptr(carrier) and is_ptr(value) and carrier.type == value.type:
+        return value
+    return _carried(ctx, loop, name, carrier, value, node)

@@ -1,0 +1,96 @@
+"""Order of evaluation: what was read before a later operand's statements keeps the value it had then."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from pypto_pro.frontend.context import Context
+from pypto_pro.frontend.values import StructValue, TupleValue, Value, is_expr, is_ptr, is_scalar, is_tensor, is_tile
+from pypto_pro.ir import walk
+from pypto_pro.ir.nodes import Assign, Const, Dim, Expr, Field, Local, Place, Query, Slot, TileAttr, Var
+from pypto_pro.ir.types import GroupType, TileType
+
+
+def is_volatile(value: Value) -> bool:
+    """Whether a statement in between could change what the expression gives: fields, descriptors, cursors."""
+    if isinstance(value, TupleValue):
+        return any(is_volatile(item) for item in value.items)
+    if not is_expr(value):
+        return False
+    return any(
+        isinstance(node, Field | TileAttr) or (isinstance(node, Slot) and not isinstance(node.index, Const))
+        for node in walk.walk(value)
+    )
+
+
+def evaluate_all(ctx: Context, nodes: Sequence[ast.expr]) -> list[Value]:
+    """The values of several expressions, left to right; volatile ones are fixed where a later one emits statements."""
+    values: list[Value] = []
+    places: list[int] = []
+    block = ctx.block
+    for node in nodes:
+        values.append(ctx.evaluate(node))
+        places.append(len(block))
+    shift = 0
+    for i, place in enumerate(places):
+        if len(block) - shift > place and is_volatile(values[i]):
+            values[i], added = fix_at(ctx, values[i], place + shift, nodes[i])
+            shift += added
+    return values
+
+
+def fix_at(ctx: Context, value: Value, place: int, node: ast.AST) -> tuple[Value, int]:
+    """The value bound to temporaries by statements inserted at `place` of the open block, and how many those are."""
+    outer, tail = ctx.block, ctx.block[place:]
+    with ctx.into([]) as added:
+        fixed = settled(ctx, value, node)
+    outer[place:] = [*added, *tail]
+    return fixed, len(added)
+
+
+def settled(ctx: Context, value: Value, node: ast.AST, name: str = "t") -> Value:
+    """The value as it is now, in a form that no later statement changes: run-time numbers and references get names."""
+    match value:
+        case TupleValue(items, names):
+            return TupleValue(tuple(settled(ctx, item, node, name) for item in items), names)
+        case StructValue(Place(index=index) as place) if index is not None and not isinstance(index, Const | Local):
+            moved = Place(place.var, ctx.bound("i", index, node), place.path, place.element, place.type)
+            return StructValue(moved)
+    if not is_expr(value) or is_stable(ctx, value):
+        return value
+    if is_scalar(value) or is_ptr(value) or is_tile(value):
+        return ctx.bound(name, value, node)
+    return value
+
+
+def is_stable(ctx: Context, value: Expr) -> bool:
+    """Whether the expression gives the same for ever: constants, coordinates, dims, declared tiles, fixed slots."""
+    match value:
+        case Const() | Query() | Dim():
+            return True
+        case Slot(index=Const()):
+            return True
+        case Local(var):
+            return var in ctx.tiles or var in ctx.stable or is_tensor(value)
+    return False
+
+
+def roots(ctx: Context, value: Expr) -> set[Var]:
+    """The variables a reference goes back to, through every variable it was bound by."""
+    found: set[Var] = set()
+    waiting: list[Expr] = [value]
+    while waiting:
+        for node in walk.walk(waiting.pop()):
+            if isinstance(node, Var) and node not in found and isinstance(node.type, TileType | GroupType):
+                found.add(node)
+                if node in ctx.refs:
+                    waiting.append(ctx.refs[node])
+    return found
+
+
+def assign(ctx: Context, var: Var, value: Expr, node: ast.AST) -> None:
+    """`var = value`, unless it already is that variable."""
+    if value != Local(var):
+        ctx.emit(Assign(var, value, span=ctx.span(node)))
+        ctx.note_reference(var, value)

@@ -1,0 +1,43 @@
+"""TilingData classes: a dataclass of int, float, bool and fixed arrays of them, read as a struct type."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import Any
+
+from pypto_pro.dtypes import DataType
+from pypto_pro.ir.types import ArrayType, ScalarType, StructType
+
+_SCALARS = {"int": DataType.DT_INDEX, "float": DataType.DT_FP32, "bool": DataType.DT_BOOL}
+_PYTHON = {int: "int", float: "float", bool: "bool"}
+_FIELD = re.compile(r"\s*(int|float|bool)\s*(?:\[\s*([0-9]+)\s*\]\s*)?\Z")
+MAX_LENGTH = 2048
+
+
+def tiling_struct(cls: Any) -> StructType | None:
+    """The struct of a tiling class; None when `cls` is none: no dataclass, no fields, inherited or other field types."""
+    if not isinstance(cls, type) or not dataclasses.is_dataclass(cls):
+        return None
+    own = cls.__dict__.get("__annotations__", {})
+    if not own or any(dataclasses.is_dataclass(base) for base in cls.__mro__[1:]):
+        return None
+    fields = []
+    for name, annotation in own.items():
+        kind = _field_type(annotation)
+        if kind is None:
+            return None
+        fields.append((name, kind))
+    return StructType(cls.__name__, tuple(fields), is_tiling=True)
+
+
+def _field_type(annotation: Any) -> ScalarType | ArrayType | None:
+    text = _PYTHON.get(annotation) if isinstance(annotation, type) else annotation
+    found = _FIELD.match(text) if isinstance(text, str) else None
+    if found is None:
+        return None
+    element = ScalarType(_SCALARS[found[1]])
+    if found[2] is None:
+        return element
+    length = int(found[2])
+    return ArrayType(element, length) if 1 <= length <= MAX_LENGTH else None
