@@ -68,7 +68,7 @@ class Deferred(Engine):
 
     def _meets(self, head: Instr, pipe: Pipe) -> bool:
         """Whether an op reads what an earlier one of its pipe has still to write: the pipe's own order settles that."""
-        if not isinstance(head.site, OpSite):
+        if not isinstance(head.site, OpSite) or head.site.phase is not None:  # phases pass in order
             return True
         plan = head.plan or head.site.plan(head.args)
         pending = [w for flight in pipe.flight for w in flight.writes]

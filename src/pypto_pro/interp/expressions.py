@@ -90,8 +90,8 @@ class Expressions:
         return f"t{self.temporaries}"
 
     def var(self, var: Var) -> str:
-        """The Python local of a variable."""
-        return "v_" + var.name.replace("$", "__").replace(".", "_dot_")
+        """The Python local of a variable; other characters than letters become their code."""
+        return "v_" + "".join(c if c.isascii() and c.isalnum() else f"_{ord(c):x}_" for c in var.name)
 
     # --- scalars ------------------------------------------------------------------------------------------------
 
