@@ -9,12 +9,14 @@ import pytest
 import yaml
 
 from pypto_pro.diag import Severity
+from pypto_pro.memory.advice import advise
 from pypto_pro.memory.check import LayoutReport, check_layout
 from pypto_pro.memory.finding import LayoutFinding
 from pypto_pro.memory.plan_file import design_of
 
 CASES = yaml.load((Path(__file__).parents[1] / "data" / "layout-cases.yaml").read_text(), yaml.CSafeLoader)["cases"]
 TABLE_CASES = [c for c in CASES if not c.get("plan")]
+PLAN_CASES = [c for c in CASES if c.get("plan")]
 LEFT_OUT = {"L202", "L209", "L210", "L211"}  # notes that follow from the numbers
 
 
@@ -72,3 +74,30 @@ def test_table_case(case: dict[str, Any]) -> None:
     ]
     assert proved == expect.get("reuse", [])
     assert report.ok is not bool(expect["errors"])
+
+
+@pytest.mark.parametrize("case", [named(c) for c in PLAN_CASES])
+def test_plan_case(case: dict[str, Any]) -> None:
+    advice, expect = advise(design_of(case), solver="search"), case["expect"]
+    for name, wanted in expect["spaces"].items():
+        plan = next(p for p in advice.placement.spaces if p.space.name == name)
+        capacity = advice.problem.capacity[plan.space]
+        known = {
+            "highest": plan.highest,
+            "capacity": capacity,
+            "lower_bound": plan.lower_bound,
+            "optimal": plan.optimal,
+            "separations_violated": len(plan.violated),
+            "over": plan.highest - (capacity or 0),
+        }
+        assert {key: known[key] for key in wanted} == wanted
+    assert {p.space.name for p in advice.placement.spaces} == set(expect["spaces"])
+    check_findings([f for f in advice.findings if f.severity is Severity.ERROR], expect.get("errors", []))
+    assert expect["feasible"] is not any(f.code == "L120" for f in advice.findings)
+    for name, wanted in expect.get("addresses", {}).items():
+        found = next(c for c in advice.changes if c.tile.name == name).after
+        assert list(found) == (wanted if isinstance(wanted, list) else [wanted])
+
+
+def test_every_case_is_here() -> None:
+    assert len(TABLE_CASES) + len(PLAN_CASES) == 68

@@ -118,7 +118,10 @@ def _ref(use: Use | Resize, storage: Mapping[str, str]) -> Ref:
 
 @dataclass
 class _Liveness:
-    """Backward analysis; `at[point]` collects the references that hold a value just before or after the step."""
+    """Backward analysis; `at[point]` collects the references that hold a value just before or after the step.
+
+    What lives across the back edge of a loop is taken to live throughout it.
+    """
 
     storage: Mapping[str, str]
     at: dict[int, set[Ref]] = field(default_factory=lambda: defaultdict(set))
@@ -170,6 +173,8 @@ class _Liveness:
             self.after_loop.pop()
             self.loop_head.pop()
             if grown == head:
+                for step in steps_of(loop.body):  # live across the back edge is live throughout the loop
+                    self.at[step.point] |= head
                 return head
             head = grown
 

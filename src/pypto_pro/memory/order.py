@@ -231,7 +231,7 @@ class _Walk:
         else:
             unsure = state.doubts(pipe)
             if use.writes:
-                unsure |= state.unfenced.get(pipe, 0)
+                unsure |= state.unfenced.get(pipe, 0) & state.unsure.get(PipeType.S, 0)
         for j in _bits(unsure):
             self.unordered.add((j, i))
 
