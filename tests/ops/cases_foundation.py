@@ -111,7 +111,7 @@ INSERTS = [
 ]
 
 CASES: list[Case] = [
-    *(c for op in ("add", "sub", "mul") for d in (D.DT_FP32, D.DT_FP16, D.DT_BF16, D.DT_INT8) for c in binary(op, d)),
+    *(c for op in ("add", "sub", "mul") for d in (D.DT_FP32, D.DT_FP16, D.DT_BF16, D.DT_INT16) for c in binary(op, d)),
     *(c for d in (D.DT_FP32, D.DT_FP16, D.DT_INT32, D.DT_INT64) for c in binary("div", d)),
     *(c for op in ("maximum", "minimum") for d in (D.DT_FP32, D.DT_UINT8) for c in binary(op, d)),
     *(c for op in ("exp", "sqrt", "rsqrt", "recip") for d in (D.DT_FP32, D.DT_FP16) for c in unary(op, d)),

@@ -152,8 +152,8 @@ class Bytes:
 class Effect(StrEnum):
     """How bytes are touched.
 
-    A clobber leaves them unspecified (box round-ups, scratch). The MAY effects are for ops whose data decide which bytes
-    they touch: some are read; some are written and then hold results, the others keep what they held.
+    A clobber leaves them unspecified (box round-ups, scratch). The MAY effects are for ops whose data decide which
+    bytes they touch: some are read; some are written and then hold results, the others keep what they held.
     """
 
     READ = "read"

@@ -15,6 +15,8 @@ Info: TypeAlias = TileInfo | TensorInfo | ScalarInfo | None
 D = DataType
 INTS = (D.DT_INT8, D.DT_UINT8, D.DT_INT16, D.DT_UINT16, D.DT_INT32, D.DT_UINT32, D.DT_INT64, D.DT_UINT64)
 FLOATS = (D.DT_FP16, D.DT_BF16, D.DT_FP32)
+HALF_AND_SINGLE = (D.DT_FP16, D.DT_FP32)
+UP_TO_32_BITS = INTS[:6]
 NUMBERS = (*INTS, *FLOATS)
 MOVABLE = (
     D.DT_FP8E4M3FN, D.DT_FP8E5M2, D.DT_FP8E8M0, D.DT_FP4E2M1, D.DT_FP4E1M2, D.DT_HF8, *FLOATS, *INTS,
@@ -78,6 +80,13 @@ def aligned_rows(*operands: object) -> None:
             f"a {line} of `{tile.name}` [{tile.type.rows}, {tile.type.cols}] {names([tile.dtype])} is {size} B, not a "
             f"multiple of {BLOCK_BYTES} B; declare {shape} and valid_shape [{tile.type.rows}, {tile.type.cols}]"
         )
+
+
+def elementwise(among: tuple[DataType, ...], *operands: object) -> None:
+    """The tiles share a dtype of `among`, are row-major and fill whole blocks."""
+    one_dtype(among, *operands)
+    row_major(*operands)
+    aligned_rows(*operands)
 
 
 def need_tile(operand: object, what: str) -> None:

@@ -1,4 +1,4 @@
-"""Tile-vector arithmetic, element by element: add sub mul div maximum minimum, unary functions, expands.
+"""Tile-vector arithmetic, element by element: add sub mul div rem, and the three-operand sums addc subc addsc subsc.
 
 Shared rules (spec: meta.tile_vector_rules): the valid shape of `out` governs, sources are read over it; integers wrap,
 floats round to nearest even in the tile dtype; in place is allowed; elements outside the valid shape keep their bytes.
@@ -6,37 +6,39 @@ floats round to nearest even in the tile dtype; in place is allowed; elements ou
 
 from __future__ import annotations
 
+import math
+import operator
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 
 from pypto_pro.dtypes import DataType
-from pypto_pro.enums import MemorySpace, PipeType
+from pypto_pro.enums import PipeType
 from pypto_pro.ops import rules
-from pypto_pro.ops.entry import Access, Box, Effect, OpEntry, Role, Tolerance, defop
-from pypto_pro.ops.operands import (
-    Array,
-    ScalarIn,
-    ScalarInfo,
-    TileArg,
-    TileInfo,
-    VecIn,
-    VecOrScalar,
-    VecOut,
-    tile,
-)
+from pypto_pro.ops.builder import Builder, NativeTile, Source
+from pypto_pro.ops.entry import OpEntry, defop
+from pypto_pro.ops.operands import Array, ScalarIn, ScalarInfo, TileArg, TileInfo, VecIn, VecOrScalar, VecOut
 
-FP = (DataType.DT_FP16, DataType.DT_FP32)
 WORDS = rules.INTS[2:]
-
-EXP_ULPS = Tolerance("2 ulp of the result", 3e-7, 0.0, "native evaluates a polynomial, numpy calls its own library")
+"""Integers of 16 to 64 bits: the device multiplies and divides no bytes."""
 
 
 def element(value: int | float, dtype: DataType) -> Any:
-    """A scalar operand as one element of `dtype`: C conversion, so floats truncate to ints and ints wrap."""
+    """A scalar operand as one element of `dtype`, by C conversion.
+
+    Ints wrap in integers and become FP32 before they are rounded to a narrower float; floats truncate to integers, to
+    the nearest end of the range when outside, NaN to 0.
+    """
     if dtype.is_float():
-        return np.asarray(value, np.float32).astype(dtype.numpy)
+        exact: Any = value
+        if isinstance(value, int):
+            exact = np.uint64(value) if value >= 1 << 63 else np.int64(value)
+        return np.asarray(exact).astype(np.float32).astype(dtype.numpy)
+    if isinstance(value, float):
+        low, high = dtype.int_min, dtype.int_max
+        value = 0 if math.isnan(value) else math.trunc(min(max(value, float(low)), float(high)))
+        value = min(max(value, low), high)
     bits = int(value) & ((1 << dtype.bits()) - 1)
     return np.asarray(bits, dtype.bits_dtype).view(dtype.numpy)
 
@@ -48,103 +50,97 @@ def source(operand: TileArg | int | float, out: TileArg) -> Any:
 
 def c_divide(lhs: Array, rhs: Any) -> Array:
     """Division in the element dtype: floats IEEE, ints truncated toward zero; an int divided by zero gives 0."""
-    if not np.issubdtype(lhs.dtype, np.integer):
+    if lhs.dtype.kind not in "iu":
         return np.asarray(lhs / rhs)
-    safe = np.where(rhs == 0, np.ones_like(rhs), rhs)
-    quotient = np.trunc(lhs / safe).astype(lhs.dtype) if lhs.dtype.itemsize < 8 else _wide_quotient(lhs, safe)
-    return np.where(rhs == 0, np.zeros_like(quotient), quotient)
+    one = lhs.dtype.type(1)
+    safe = np.where(rhs == 0, one, rhs)
+    quotient: Array = lhs // safe
+    if lhs.dtype.kind == "i":
+        quotient += (quotient < 0) & (quotient * safe != lhs)
+    return np.where(rhs == 0, lhs.dtype.type(0), quotient)
 
 
-def _wide_quotient(lhs: Array, rhs: Any) -> Array:
-    floored = lhs // rhs
-    return np.asarray(floored + ((floored < 0) & (floored * rhs != lhs)).astype(lhs.dtype))
+def floored_remainder(lhs: Array, rhs: Any) -> Array:
+    """lhs - floor(lhs / rhs) * rhs, with the sign of rhs; narrow floats round once. An int over zero gives lhs."""
+    if lhs.dtype.kind in "iu":
+        return np.where(rhs == 0, lhs, np.remainder(lhs, np.where(rhs == 0, lhs.dtype.type(1), rhs)))
+    a, b = lhs.astype(np.float32), np.asarray(rhs).astype(np.float32)
+    return np.asarray(a - np.floor(a / b) * b).astype(lhs.dtype)
 
 
-def _binary(
-    name: str, symbol: str, compute: Callable[[Array, Any], Array], dtypes: tuple[DataType, ...], note: str,
-    aliases: tuple[str, ...],
+def binary(
+    name: str, formula: str, compute: Callable[[Array, Any], Array], dtypes: tuple[DataType, ...], note: str,
+    family: str = "tile.elementwise", lanes: Callable[[Any, Any], Any] | None = None,
 ) -> OpEntry:
-    """An op `out = lhs <symbol> rhs` whose right operand is a tile or a scalar."""
+    """An op `out = f(lhs, rhs)` whose right operand is a tile or a scalar; `lanes` is f for native code."""
 
-    @defop(f"pl.{name}", pipe=PipeType.V, family="tile.elementwise", aliases=aliases)
+    @defop(f"pl.{name}", pipe=PipeType.V, family=family)
     def entry(out: VecOut, lhs: VecIn, rhs: VecOrScalar) -> None:
         out.put(compute(lhs.over(out), source(rhs, out)))
 
     @entry.rules
     def _(out: TileInfo, lhs: TileInfo, rhs: TileInfo | ScalarInfo) -> None:
         rules.need_tile(lhs, "the left operand")
-        rules.one_dtype(dtypes, out, lhs, rhs)
-        rules.row_major(out, lhs, rhs)
-        rules.aligned_rows(out, lhs, rhs)
+        rules.elementwise(dtypes, out, lhs, rhs)
 
-    entry.doc = f"`out = lhs {symbol} rhs` over the valid shape of `out`; rhs is a tile or a scalar. {note}"
+    if lanes is not None:
+
+        @entry.lower
+        def _(k: Builder, out: NativeTile, lhs: NativeTile, rhs: Source) -> Any:
+            return k.elementwise(out, (lhs, rhs), lanes)
+
+    entry.doc = f"`out = {formula}` over the valid shape of `out`; rhs is a tile or a scalar. {note}"
     return entry
 
 
-add = _binary("add", "+", np.add, rules.NUMBERS, "Integers wrap, floats round to nearest even.", ("pl.adds",))
-sub = _binary("sub", "-", np.subtract, rules.NUMBERS, "Integers wrap, floats round to nearest even.", ("pl.subs",))
-mul = _binary("mul", "*", np.multiply, rules.NUMBERS, "Integers wrap, floats round to nearest even.", ("pl.muls",))
-div = _binary(
-    "div", "/", c_divide, (*WORDS, *FP), "Integers truncate (x / 0 = 0), floats follow IEEE.", ("pl.divs",)
+WRAPS = "Integers wrap, floats round to nearest even."
+add = binary("add", "lhs + rhs", np.add, rules.NUMBERS, WRAPS, lanes=operator.add)
+sub = binary("sub", "lhs - rhs", np.subtract, rules.NUMBERS, WRAPS, lanes=operator.sub)
+mul = binary("mul", "lhs * rhs", np.multiply, (*WORDS, *rules.FLOATS), f"{WRAPS} No 8-bit integers.",
+             lanes=operator.mul)
+div = binary(
+    "div", "lhs / rhs", c_divide, (*WORDS, *rules.HALF_AND_SINGLE),
+    "Integers truncate (x / 0 = 0), floats follow IEEE. No BF16, no 8-bit integers.", lanes=operator.truediv,
+)
+rem = binary(
+    "rem", "lhs - floor(lhs / rhs) * rhs", floored_remainder, (*WORDS, *rules.HALF_AND_SINGLE),
+    "The result has the sign of rhs.", "tile.legacy",
 )
 
+SUM_DTYPES = (*rules.INTS[2:6], *rules.FLOATS)
 
-def _unary(
-    name: str, formula: str, compute: Callable[[Array], Array], dtypes: tuple[DataType, ...], note: str = "",
-    tolerance: Tolerance | None = None,
-) -> OpEntry:
-    """An op `out = f(src)`."""
 
-    @defop(f"pl.{name}", pipe=PipeType.V, family="tile.unary", tolerance=tolerance)
-    def entry(out: VecOut, src: VecIn) -> None:
-        out.put(compute(src.over(out)))
+def _three(name: str, formula: str, first: np.ufunc, family: str) -> OpEntry:
+    """`out = (a first b) + c` with b a tile; two roundings."""
+
+    @defop(f"pl.{name}", pipe=PipeType.V, family=family)
+    def entry(out: VecOut, a: VecIn, b: VecIn, c: VecIn) -> None:
+        out.put(first(a.over(out), b.over(out)) + c.over(out))
 
     @entry.rules
-    def _(out: TileInfo, src: TileInfo) -> None:
-        rules.one_dtype(dtypes, out, src)
-        rules.row_major(out, src)
-        rules.aligned_rows(out, src)
+    def _(out: TileInfo, a: TileInfo, b: TileInfo, c: TileInfo) -> None:
+        rules.elementwise(SUM_DTYPES, out, a, b, c)
 
-    entry.doc = f"`out = {formula}` over the valid shape of `out`. {note}".rstrip()
+    entry.doc = f"`out = {formula}` over the valid shape of `out`, each step rounded; no carry. Inputs are unchanged."
     return entry
 
 
-def in_fp32(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
-    """`function` evaluated in FP32 and rounded once to the element dtype."""
+def _three_scalar(name: str, formula: str, first: np.ufunc) -> OpEntry:
+    """`out = (a first scalar) + c`; two roundings."""
 
-    def compute(x: Array) -> Array:
-        return np.asarray(function(x.astype(np.float32))).astype(x.dtype)
+    @defop(f"pl.{name}", pipe=PipeType.V, family="tile.legacy")
+    def entry(out: VecOut, a: VecIn, scalar: ScalarIn, c: VecIn) -> None:
+        out.put(first(a.over(out), element(scalar, out.dtype)) + c.over(out))
 
-    return compute
+    @entry.rules
+    def _(out: TileInfo, a: TileInfo, scalar: ScalarInfo, c: TileInfo) -> None:
+        rules.elementwise(SUM_DTYPES, out, a, c)
 
-
-exp = _unary("exp", "e ** src", in_fp32(np.exp), FP, "Overflow gives +inf.", EXP_ULPS)
-sqrt = _unary("sqrt", "sqrt(src)", in_fp32(np.sqrt), FP, "Correctly rounded; negative gives NaN.")
-recip = _unary("recip", "1 / src", lambda x: np.asarray(np.ones_like(x) / x), FP, "A divide; 1 / 0 is infinity.")
-rsqrt = _unary(
-    "rsqrt", "1 / sqrt(src)", lambda x: np.asarray(np.ones_like(x) / np.sqrt(x)), FP,
-    "Two roundings in the tile dtype: the square root, then the divide.",
-)
+    entry.doc = f"`out = {formula}` over the valid shape of `out`, each step rounded."
+    return entry
 
 
-@defop("pl.expands", pipe=PipeType.V, family="tile.fill", aliases=("pl.full",))
-def expands(
-    out: Annotated[TileArg, tile(Role.OUT, MemorySpace.Vec, MemorySpace.Mat)], scalar: ScalarIn
-) -> None:
-    """Fill `out` with a scalar: the valid region of a Vec tile (also [R, 1]), the whole of a Mat tile."""
-    rows, cols = (out.vr, out.vc) if out.type.space is MemorySpace.Vec else out.type.shape
-    out.put(np.full((rows, cols), element(scalar, out.dtype)))
-
-
-@expands.rules
-def _(out: TileInfo, scalar: ScalarInfo) -> None:
-    if isinstance(scalar, TileInfo):
-        raise TypeError("the value must be a scalar, not a tile")
-    rules.one_dtype(rules.NUMBERS, out)
-    rules.aligned_rows(out)
-
-
-@expands.regions
-def _(out: TileArg, scalar: object) -> list[Access]:
-    rows, cols = (out.vr, out.vc) if out.type.space is MemorySpace.Vec else out.type.shape
-    return [Access("out", Effect.WRITE, Box(0, 0, rows, cols))]
+addc = _three("addc", "a + b + c", np.add, "tile.fused")
+subc = _three("subc", "a - b + c", np.subtract, "tile.legacy")
+addsc = _three_scalar("addsc", "a + scalar + c", np.add)
+subsc = _three_scalar("subsc", "a - scalar + c", np.subtract)
