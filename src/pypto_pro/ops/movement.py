@@ -91,8 +91,9 @@ def load_extent(dst: Any) -> tuple[Any, Any]:
     """Rows and columns a load defines: the valid ones, padded to a 32-byte block (Vec with pad) or to boxes (Mat)."""
     rows, cols, type_ = dst.vr, dst.vc, dst.type
     geo = tile_geometry(type_)
-    if layouts.is_fractal(geo.layout):
-        return _up(rows, geo.box_rows), _up(cols, geo.box_cols)
+    if layouts.is_fractal(geo.layout):  # a tile lower than a box, as a [1, N] bias, has no rest of its boxes
+        low, narrow = type_.rows < geo.box_rows, type_.cols < geo.box_cols
+        return rows if low else _up(rows, geo.box_rows), cols if narrow else _up(cols, geo.box_cols)
     if not type_.pad:
         return rows, cols
     block = layouts.elements_per_block(type_.dtype)
