@@ -16,9 +16,10 @@ from pypto_pro.frontend.source import KernelSource
 from pypto_pro.ir.launch import Launch
 from pypto_pro.ir.nodes import Kernel
 from pypto_pro.runtime import launch as executors
-from pypto_pro.runtime import options
+from pypto_pro.runtime import launch_hooks, options
 from pypto_pro.runtime.binding import ArgumentBinder, BoundTensors, StaticDims
 from pypto_pro.runtime.callsite import call_site
+from pypto_pro.runtime.launch_hooks import LaunchEvent
 from pypto_pro.runtime.platform import resolve_arch
 from pypto_pro.runtime.specialise import DatatypeSchema, Signature, Variant, VariantCache
 from pypto_pro.runtime.tilingkey import TilingKeySchema
@@ -140,6 +141,11 @@ class JitKernel:
         self._check_form(0, None, None)
         self._default(*args, **kwargs)
 
+    def prepare(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Prepared:
+        """Everything of a launch of one block but the run."""
+        self._check_form(0, None, None)
+        return self._default.prepare(args, kwargs)
+
     def __getitem__(self, form: Any) -> Launcher:
         """A launcher: `[n]`, `[stream, n]`, and behind these the tiling key dict and the datatype dict.
 
@@ -243,6 +249,9 @@ class Launcher:
         """Check the arguments, compile if this signature is new, and run to the end."""
         chosen = options.current()
         prepared = self.prepare(args, kwargs)
+        if launch_hooks.observers:
+            named = dict(zip(self.kernel.signature.parameters, self.kernel.bind_names(args, kwargs), strict=True))
+            launch_hooks.notify(LaunchEvent(self.kernel.source.name, self.block_dim, named))
         executors.run(prepared.variant, prepared.launch, chosen)
 
     def prepare(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Prepared:
