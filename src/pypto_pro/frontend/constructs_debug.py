@@ -1,8 +1,8 @@
 """`printf`, `pto_assert`, `trap`, `dump_data`: checked here, kept as `Debug` statements.
 
 Arguments and attributes of the statements:
-- printf: args = values; attrs format, loc ("file.py:12" or None)
-- pto_assert: args = (condition, *values); attrs text (source of the condition), format (None without one), loc
+- printf: args = values; attrs format, loc (bool: prefix the place)
+- pto_assert: args = (condition, *values); attrs source (text of the condition), format (None without one), loc
 - trap: nothing
 - dump_data: args = (data, *offsets, *shapes, workspace if there is one); attrs window (entries of offsets and of
   shapes, 0 for a full dump), workspace (bool), loc, flag
@@ -85,8 +85,8 @@ def _check_message(text: str, values: Sequence[Expr]) -> None:
             raise TypeError(f"%{letter} does not take {describe(value)}")
 
 
-def _options(ctx: Context, node: ast.Call, owner: str) -> str | None:
-    """The `loc` keyword of printf and pto_assert as "file.py:line"."""
+def _options(ctx: Context, node: ast.Call, owner: str) -> bool:
+    """The `loc` keyword of printf and pto_assert."""
     loc = False
     for keyword in node.keywords:
         if keyword.arg != "loc":
@@ -95,12 +95,7 @@ def _options(ctx: Context, node: ast.Call, owner: str) -> str | None:
         loc = arguments.constant_bool(ctx, keyword.value, "`loc`")
     if any(isinstance(arg, ast.Starred) for arg in node.args):
         raise ctx.error(ParserSyntaxError, f"`{owner}` takes no starred arguments", node)
-    return _place(ctx, node) if loc else None
-
-
-def _place(ctx: Context, node: ast.AST) -> str:
-    span = ctx.span(node)
-    return f"{span.file.replace(chr(92), '/').rsplit('/', 1)[-1]}:{span.line}"
+    return loc
 
 
 def _text(value: Value) -> str:
@@ -144,7 +139,7 @@ def pto_assert(ctx: Context, node: ast.Call, hint: str | None) -> None:
         text = _text(rest[0])
         values = _values(ctx, nodes[2:], rest[1:])
         _check_message(text, values)
-    attrs = (("text", ast.unparse(nodes[0])), ("format", text), ("loc", loc))
+    attrs = (("source", ast.unparse(nodes[0])), ("format", text), ("loc", loc))
     ctx.emit(Debug("pto_assert", (cond, *values), attrs, span=ctx.span(node)))
 
 
@@ -168,7 +163,7 @@ def dump_data(ctx: Context, node: ast.Call, hint: str | None) -> None:
     present = [name for name in ("data", "offsets", "shapes", "workspace") if name in bound]
     values = dict(zip(present, order.evaluate_all(ctx, [bound[name] for name in present]), strict=True))
     data, workspace = values["data"], values.get("workspace", NONE)
-    loc = _place(ctx, node) if arguments.constant_bool(ctx, bound.get("loc"), "`loc`") else None
+    loc = arguments.constant_bool(ctx, bound.get("loc"), "`loc`")
     flag = _flag(ctx, bound)
     if not is_tensor(data) and not is_tile(data):
         raise TypeError(f"dump_data takes a tensor or a tile, found {describe(data)}")

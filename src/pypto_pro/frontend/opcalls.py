@@ -18,9 +18,10 @@ from pypto_pro.frontend.arguments import Formal
 from pypto_pro.frontend.closure import from_python
 from pypto_pro.frontend.context import Context
 from pypto_pro.frontend.values import NONE, TupleValue, Value, describe
+from pypto_pro.ir import build
 from pypto_pro.ir.nodes import Arg, Local, Op, SetValid, Var
 from pypto_pro.ir.types import ScalarType
-from pypto_pro.ops.entry import Keyword, Kind, OpEntry, Operand, Param, Section
+from pypto_pro.ops.entry import Keyword, Kind, OpEntry, Operand, Param, Requirement, Section
 from pypto_pro.ops.table import lookup
 
 RAISED_BY_RULES = (TypeError, ValueError, ArithmeticError, LookupError, NotImplementedError)
@@ -161,10 +162,14 @@ def _issue(
     if "issue" not in entry.facets:
         return
     for update in entry.facets["issue"](**{n: operands.symbolic(a) for n, a in args.items()}, **keywords):
+        if isinstance(update, Requirement):  # one that depends on run-time extents is the executors' to check
+            if operands.is_known(update.holds) and not update.holds:
+                raise ValueError(update.message)
+            continue
         tile = args[update.operand]
         assert tile is not None
         assert not isinstance(tile, tuple)
-        rows, cols = operands.build.expr_of(update.rows), operands.build.expr_of(update.cols)
+        rows, cols = build.expr_of(update.rows), build.expr_of(update.cols)
         ctx.emit(SetValid(tile, rows, cols, span=ctx.span(node)))
 
 

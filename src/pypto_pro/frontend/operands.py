@@ -227,6 +227,6 @@ def concrete(value: Any) -> Any:
     return value
 
 
-def is_run_time(value: Any) -> bool:
-    """Whether a rewritten argument is an IR operand rather than a keyword value."""
-    return isinstance(value, Sym | SymTile | SymOther) or (isinstance(value, tuple) and any(map(is_run_time, value)))
+def is_known(value: Any) -> bool:
+    """Whether a symbolic condition is known when the kernel is read."""
+    return not isinstance(value, Sym) or value.value is not None

@@ -95,10 +95,10 @@ def _window(
     if valid >= 0:
         if low.value is not None and low.value > valid:
             raise ctx.error(ParserSyntaxError, f"{AXES[axis]} {low.value} is past the valid extent {valid}", node)
-        size = size.minimum(build.sym(valid) - low)
+        size = size.least(build.sym(valid) - low)
     else:
         current = build.sym(TileAttr(owner, "vr" if axis == 0 else "vc"))
-        size = size.minimum((current - low).maximum(0))
+        size = size.least((current - low).most(0))
     if size.value is not None and size.value <= 0:
         raise ctx.error(ParserSyntaxError, f"the {AXES[axis]} slice is empty", node)
     return low.expr, size.expr

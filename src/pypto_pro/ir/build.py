@@ -207,9 +207,10 @@ def divides(expr: Expr) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Sym:
-    """An INDEX number as an expression, with Python's operators: facets compute with it as they would with ints.
+    """A number as an expression, with Python's operators: facets compute with it as they would with ints.
 
-    Trivial operations vanish (x + 0, x * 1, x * 0). Comparisons give an expression too and cannot be branched on.
+    Numbers are INDEX, comparisons BOOL. Trivial operations vanish (x + 0, x * 1, x * 0). A run-time number cannot be
+    branched on: `least`, `most` and `choose` stand for `min`, `max` and `if`.
     """
 
     expr: Expr
@@ -249,30 +250,76 @@ class Sym:
     def __neg__(self) -> Sym:
         return _sym("-", 0, self)
 
+    def __lt__(self, other: int | Sym) -> Sym:
+        return _sym("<", self, other)
+
+    def __le__(self, other: int | Sym) -> Sym:
+        return _sym("<=", self, other)
+
+    def __gt__(self, other: int | Sym) -> Sym:
+        return _sym(">", self, other)
+
+    def __ge__(self, other: int | Sym) -> Sym:
+        return _sym(">=", self, other)
+
+    def __eq__(self, other: object) -> Sym:  # type: ignore[override]
+        return _sym("==", self, other)  # type: ignore[arg-type]
+
+    def __ne__(self, other: object) -> Sym:  # type: ignore[override]
+        return _sym("!=", self, other)  # type: ignore[arg-type]
+
+    __hash__ = object.__hash__
+
+    def __and__(self, other: bool | Sym) -> Sym:
+        return _logical("and", self, other)
+
+    def __rand__(self, other: bool | Sym) -> Sym:
+        return _logical("and", other, self)
+
+    def __or__(self, other: bool | Sym) -> Sym:
+        return _logical("or", self, other)
+
+    def __ror__(self, other: bool | Sym) -> Sym:
+        return _logical("or", other, self)
+
     def __bool__(self) -> bool:
         if self.value is None:
             raise TypeError("a run-time number cannot decide what is built")
         return bool(self.value)
 
-    def minimum(self, other: int | Sym) -> Sym:
+    def least(self, other: int | Sym) -> Sym:
         """The smaller of the two."""
         return _sym("min", self, other)
 
-    def maximum(self, other: int | Sym) -> Sym:
+    def most(self, other: int | Sym) -> Sym:
         """The larger of the two."""
         return _sym("max", self, other)
+
+    def choose(self, then: int | Sym, other: int | Sym) -> Sym:
+        """`then` where this comparison holds, else `other`."""
+        return Sym(choose(truth(self.expr), expr_of(then), expr_of(other)))
 
 
 def sym(value: int | Expr | Sym) -> Sym:
     """A symbolic number from an int or a scalar expression (converted to INDEX)."""
     if isinstance(value, Sym):
-        return value
-    return Sym(number(value)) if isinstance(value, int) else Sym(convert(value, INDEX))
+        return Sym(convert(value.expr, INDEX))
+    return Sym(number(int(value))) if isinstance(value, int) else Sym(convert(value, INDEX))
 
 
 def expr_of(value: int | Sym) -> Expr:
     """The INDEX expression behind a symbolic or plain number."""
     return sym(value).expr
+
+
+def _logical(op: str, lhs: bool | Sym, rhs: bool | Sym) -> Sym:
+    sides = [truth(side.expr) if isinstance(side, Sym) else Const(bool(side), BOOL) for side in (lhs, rhs)]
+    known = [side for side in sides if isinstance(side, Const)]
+    if not known:
+        return Sym(Binary(op, *sides, BOOL))
+    if bool(known[0].value) is (op == "or"):
+        return Sym(known[0])
+    return Sym(sides[1] if sides[0] is known[0] else sides[0])
 
 
 def _sym(op: str, lhs: int | Sym, rhs: int | Sym) -> Sym:
