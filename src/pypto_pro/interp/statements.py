@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeGuard
 
 from pypto_pro.diag import Span
+from pypto_pro.diag.errors import ArgumentError
 from pypto_pro.enums import PipeType
 from pypto_pro.interp.debug import DebugSite
 from pypto_pro.interp.expressions import Expressions, Namespace
@@ -51,6 +52,7 @@ from pypto_pro.ir.nodes import (
     While,
 )
 from pypto_pro.ir.types import GroupType, ScalarType, StructArrayType, TensorType, TileType
+from pypto_pro.ops.entry import DescriptorUpdate
 from pypto_pro.ops.table import lookup
 
 FIRST_LOOP = 2
@@ -67,9 +69,14 @@ _SYNC = {
 
 
 def update_descriptors(site: OpSite, operands: dict[str, Tile], args: tuple[Any, ...]) -> None:
-    """What the scalar unit leaves behind in an op's tile operands before issuing it."""
-    for update in site.entry.facets["issue"](**site.named(args)):
-        operands[update.operand].set_valid(int(update.rows), int(update.cols))
+    """What the scalar unit leaves behind in an op's tile operands before issuing it; ArgumentError when it must not."""
+    named = site.named(args)
+    unmet = site.entry.unmet(named)
+    if unmet is not None:
+        raise ArgumentError(unmet, site.span)
+    for update in site.entry.facets["issue"](**named):
+        if isinstance(update, DescriptorUpdate):
+            operands[update.operand].set_valid(int(update.rows), int(update.cols))
 
 
 class Statements:

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pypto_pro.analysis.accesses import bounds, touches
+from pypto_pro.diag.errors import ArgumentError
 from pypto_pro.dtypes import DataType
 from pypto_pro.enums import MemorySpace
 from pypto_pro.ir import nodes as n
@@ -141,12 +142,18 @@ def write_result(value: Any, dtype: DataType, address: int) -> None:
 
 
 def run_op(site: Site, core: Core, record: int, report: Any) -> None:
-    """Apply the meaning of a site's op. `report(site, message)` hears of accesses out of bounds."""
+    """Apply the meaning of a site's op. `report(site, message)` hears of accesses out of bounds.
+
+    ArgumentError when the operands fail a requirement of the op.
+    """
     signature = site.signature
     assert signature is not None
     assert signature.entry is not None
     entry = signature.entry
     named = entry.bind(read_operands(signature, core, record), signature.attrs)
+    unmet = entry.unmet(named)
+    if unmet is not None:
+        raise ArgumentError(unmet, site.span)
     copies = _extended(named, _overruns(site, named, report))
     moved = {name: replace(tile, mem=copies[key]) for name, tile in named.items()
              if isinstance(tile, TileArg) and (key := tile.mem.ctypes.data) in copies}

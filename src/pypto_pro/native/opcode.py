@@ -11,6 +11,7 @@ from pypto_pro.native import engine, runner
 from pypto_pro.native.calls import Signature, load_operand
 from pypto_pro.native.emit import PTR, VOID, Code
 from pypto_pro.native.program import CALLBACK
+from pypto_pro.ops.entry import Requirement
 
 _lock = threading.RLock()
 _addresses: dict[str, int] = {}  # symbol -> loaded function; shared by all kernels of the process
@@ -51,7 +52,12 @@ def op_module(signature: Signature) -> str | None:
         for spec, offset in zip(signature.specs, signature.offsets, strict=False)
     ]
     builder = OpBuilder(code, core, record, signature)
-    if entry.facets["lower"](builder, **entry.bind(operands, signature.attrs)) is NotImplemented:
+    named = entry.bind(operands, signature.attrs)
+    if "issue" in entry.facets:  # what fails a requirement goes to the callback, which says so
+        needed = [f.holds for f in entry.facets["issue"](**named) if isinstance(f, Requirement)]
+        if needed:
+            builder.require(*needed)
+    if entry.facets["lower"](builder, **named) is NotImplemented:
         return None
     builder.finish()
     return str(module)

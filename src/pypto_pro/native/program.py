@@ -53,7 +53,7 @@ from pypto_pro.native.sync_code import (
     DO_WAIT,
     flag_index,
 )
-from pypto_pro.ops.entry import OpEntry
+from pypto_pro.ops.entry import DescriptorUpdate, OpEntry
 from pypto_pro.ops.table import lookup
 
 SCALAR_PIPE = PipeType.S
@@ -265,6 +265,8 @@ class CoreProgram(Statements):
     def _update_descriptors(self, entry: OpEntry, operands: tuple[Any, ...], attrs: Any) -> None:
         named = entry.bind(operands, attrs)
         for update in entry.facets["issue"](**named):
+            if not isinstance(update, DescriptorUpdate):
+                continue  # requirements are the op function's to check
             tile = named[update.operand]
             assert isinstance(tile, IssuedTile)
             rows, cols = (v.value if isinstance(v, Scalar) else I64(v) for v in (update.rows, update.cols))

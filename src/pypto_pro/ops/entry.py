@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from typing import Any
@@ -294,6 +294,11 @@ class OpEntry:
         named = {p.name: a for p, a in zip(self.data_params, args, strict=True)}
         named.update(attrs)
         return named
+
+    def unmet(self, named: Mapping[str, Any]) -> str | None:
+        """The message of the first requirement that concrete operands and keywords fail, None when all hold."""
+        facts = self.facets["issue"](**named) if "issue" in self.facets else ()
+        return next((f.message for f in facts if isinstance(f, Requirement) and not f.holds), None)
 
     def pipe_of(self, **operands: Any) -> PipeType | None:
         """The pipe for given operands (anything with a `.type`)."""
