@@ -45,6 +45,12 @@ LOADS = [
     Case("load", {"dst_tile": T((32, 48), D.DT_FP16, valid=(20, 35), space=S.Mat, layout=L.ZN),
                   "src_tensor": G((64, 64), D.DT_FP16), "offsets": (1, 2)}, {"order": (1, 0)}),
 ]
+LOADS += [
+    Case("load", {"dst_tile": T((32, 4), D.DT_FP8E8M0, valid=(20, 4), space=S.Mat, layout=L.ZZ, fractal=32),
+                  "src_tensor": G((40, 6, 2), D.DT_FP8E8M0), "offsets": (3, 1, 0)}),
+    Case("load", {"dst_tile": T((4, 32), D.DT_FP8E8M0, valid=(4, 20), space=S.Mat, layout=L.NN, fractal=32),
+                  "src_tensor": G((40, 6, 2), D.DT_FP8E8M0), "offsets": (3, 1, 0)}, {"order": (1, 0)}),
+]
 STORES = [
     Case("store", {"dst_tensor": G((40, 100)), "src_tile": T((16, 64), valid=(9, 37)), "offsets": (3, 5)}),
     Case("store", {"dst_tensor": G((40, 100)), "src_tile": T((16, 64), valid=(9, 37)), "offsets": (3, 5)},

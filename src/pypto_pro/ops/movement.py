@@ -13,7 +13,7 @@ import numpy as np
 from pypto_pro import layouts, numerics
 from pypto_pro.dtypes import DataType
 from pypto_pro.enums import AtomicType, MemorySpace, PipeType, ReluPreMode, STPhase, TensorLayout, TilePad
-from pypto_pro.ops import rules
+from pypto_pro.ops import rules, scale_load
 from pypto_pro.ops.entry import Access, Box, Effect, Keyword, Role, Section, Window, defop
 from pypto_pro.ops.fixpipe import Relu, ScaleIn, check_exit, exit_bits, scale_access
 from pypto_pro.ops.operands import (
@@ -110,11 +110,15 @@ def load(dst_tile: LoadTarget, src_tensor: TensorIn, offsets: Offsets, *, order:
     """Copy a window of a tensor into the valid region of a tile.
 
     `offsets`: absolute element offset per tensor axis. A descending `order` transposes. With `pad` set, elements up
-    to the end of the last 32-byte block get the pad value; a load into Mat zeroes the rest of its last boxes.
+    to the end of the last 32-byte block get the pad value; a load into Mat zeroes the rest of its last boxes. MX
+    scales come from a tensor with a trailing phase axis (`scale_load`).
     """
     if dst_tile.vr == 0 or dst_tile.vc == 0:
         return
-    bits = src_tensor.bits(offsets, tensor_axes(len(offsets), order), dst_tile.vr, dst_tile.vc)
+    if scale_load.is_scale_load(dst_tile, src_tensor):
+        bits = scale_load.read(dst_tile, src_tensor, offsets, order)
+    else:
+        bits = src_tensor.bits(offsets, tensor_axes(len(offsets), order), dst_tile.vr, dst_tile.vc)
     rows, cols = load_extent(dst_tile)
     if (rows, cols) != bits.shape:
         fill = numerics.pad_bits(dst_tile.dtype, TilePad(dst_tile.type.pad or 0)) or 0
@@ -133,18 +137,20 @@ def _(
     check_ends(dst_tile, src_tensor)
     same_width(dst_tile, src_tensor)
     check_window(src_tensor, offsets, order)
+    if scale_load.is_scale_load(dst_tile, src_tensor):
+        scale_load.check(dst_tile, src_tensor, order)
 
 
 @load.regions
 def _(
     dst_tile: TileArg, src_tensor: TensorArg, offsets: tuple[Any, ...], order: tuple[int, ...] | None
 ) -> list[Access]:
-    axes = tensor_axes(len(offsets), order)
     rows, cols = load_extent(dst_tile)
-    return [
-        Access("src_tensor", Effect.READ, Window(offsets, axes, dst_tile.vr, dst_tile.vc)),
-        Access("dst_tile", Effect.WRITE, Box(0, 0, rows, cols)),
-    ]
+    written = Access("dst_tile", Effect.WRITE, Box(0, 0, rows, cols))
+    if scale_load.is_scale_load(dst_tile, src_tensor):
+        return [*scale_load.accesses(dst_tile, offsets, order), written]
+    window = Window(offsets, tensor_axes(len(offsets), order), dst_tile.vr, dst_tile.vc)
+    return [Access("src_tensor", Effect.READ, window), written]
 
 
 def scaled(offsets: tuple[Any, ...], order: tuple[int, ...] | None, shape: tuple[int, ...]) -> tuple[Any, ...]:
