@@ -141,6 +141,10 @@ class Code:
         """An i64 other threads may write."""
         return self.b.load_atomic(pointer, "seq_cst", 8, typ=I64)
 
+    def load_word(self, type_: Any, pointer: Value) -> Value:
+        """An aligned integer other threads may write, read in one piece."""
+        return self.b.load_atomic(pointer, "monotonic", type_.width // 8, typ=type_)
+
     def store_atomic(self, value: Value, pointer: Value) -> None:
         """An i64 other threads read; as an exchange, since llvmlite has no atomic store through opaque pointers."""
         self.b.atomic_rmw("xchg", pointer, value, "seq_cst")

@@ -178,8 +178,13 @@ class Builder(Protocol):
     ) -> Any:
         """out[i, j] = compute(full[i, j], part[i, 0]) for dim 0, compute(full[i, j], part[0, j]) for dim 1."""
 
-    def copy_box(self, dst: NativeTile, target: Box, src: NativeTile, source: Box) -> Any:
-        """Copy elements between boxes of tiles of any layout; differing dtypes convert as an exit from Acc does."""
+    def copy_box(
+        self, dst: NativeTile, target: Box, src: NativeTile, source: Box, *, transposed: bool = False
+    ) -> Any:
+        """Copy elements between boxes of tiles of any layout; differing float dtypes convert, nearest even.
+
+        transposed: target[j, i] = source[i, j].
+        """
 
     def load_window(
         self, dst: NativeTile, src: NativeTensor, offsets: Sequence[Number], axes: Axes, rows: Number, cols: Number, *,

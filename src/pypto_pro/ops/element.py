@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from pypto_pro.enums import MemorySpace, PipeType
+from pypto_pro.ops.builder import Builder, NativeScalar, NativeTensor, NativeTile
 from pypto_pro.ops.entry import Access, Box, Bytes, Effect, Kind, Operand, Role, Section, defop
 from pypto_pro.ops.operands import ScalarIn, ScalarInfo, TensorInfo, TileArg, TileInfo
 from pypto_pro.ops.tensors import TensorArg
@@ -53,6 +54,11 @@ def getval(target: ReadHolder, offset: ScalarIn) -> Any:
     return target.mem[start : start + width].copy().view(target.dtype.numpy)[0]
 
 
+@getval.lower
+def _(k: Builder, target: NativeTile | NativeTensor, offset: NativeScalar) -> Any:
+    k.result(k.load_scalar(k.element(target, offset), target.dtype))
+
+
 @getval.rules
 def _(target: TileInfo | TensorInfo, offset: ScalarInfo) -> None:
     _check(target, offset)
@@ -75,6 +81,11 @@ def setval(target: WriteHolder, offset: ScalarIn, value: ScalarIn) -> None:
     start = target.base + int(offset) * width
     if 0 <= start <= target.mem.size - width:
         target.mem[start : start + width] = np.frombuffer(new.tobytes(), np.uint8)
+
+
+@setval.lower
+def _(k: Builder, target: NativeTile | NativeTensor, offset: NativeScalar, value: NativeScalar) -> Any:
+    k.store_scalar(value.to(target.dtype), k.element(target, offset), target.dtype)
 
 
 @setval.rules

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from pypto_pro import layouts
 from pypto_pro.enums import MemorySpace, PipeType, TensorLayout
 from pypto_pro.ops import rules
+from pypto_pro.ops.builder import Builder, NativeTile
 from pypto_pro.ops.entry import Access, Box, Effect, Role, Section, defop
 from pypto_pro.ops.operands import Offsets, ScalarInfo, TileArg, TileInfo, tile
 
@@ -46,6 +47,11 @@ def boxes(dst_tile: Any, src_tile: Any, offset: tuple[Any, Any]) -> tuple[Box, B
     return source, Box(row, col, rows, cols)
 
 
+def transposes(dst_tile: Any, src_tile: Any) -> bool:
+    """Whether an insert is the transpose idiom: NZ bytes into a ZN tile."""
+    return layout(src_tile) is L.NZ and layout(dst_tile) is L.ZN
+
+
 @defop("pl.insert", pipe=PipeType.MTE3, section=Section.VECTOR, family="move.onchip", copies=True)
 def insert(dst_tile: InsertTarget, src_tile: InsertSource, offset: Offsets) -> None:
     """dst[row + i, col + j] = src[i, j] over the valid shape of src (whole c0 blocks of NZ sources).
@@ -56,7 +62,13 @@ def insert(dst_tile: InsertTarget, src_tile: InsertSource, offset: Offsets) -> N
         return
     source, target = boxes(dst_tile, src_tile, (offset[0], offset[1]))
     bits = src_tile.bits(source.rows, source.cols, row_extent=source.row_extent, col_extent=source.col_extent)
-    dst_tile.put_bits(bits if target.rows == source.rows else bits.T, target.r0, target.c0)
+    dst_tile.put_bits(bits.T if transposes(dst_tile, src_tile) else bits, target.r0, target.c0)
+
+
+@insert.lower
+def _(k: Builder, dst_tile: NativeTile, src_tile: NativeTile, offset: tuple[Any, ...]) -> Any:
+    source, target = boxes(dst_tile, src_tile, (offset[0], offset[1]))
+    return k.copy_box(dst_tile, target, src_tile, source, transposed=transposes(dst_tile, src_tile))
 
 
 def check_offset(offset: tuple[ScalarInfo, ...], holder: TileInfo) -> None:

@@ -16,10 +16,11 @@ from pypto_pro import layouts, numerics
 from pypto_pro.dtypes import DataType
 from pypto_pro.enums import AccToVecMode, MemorySpace, PipeType, ReluPreMode, TensorLayout
 from pypto_pro.ops import rules
+from pypto_pro.ops.builder import Builder, NativeTile
 from pypto_pro.ops.entry import Access, Box, DescriptorUpdate, Effect, Keyword, Kind, Operand, Role, Section, defop
 from pypto_pro.ops.fixpipe import Relu, ScaleIn, check_exit, exit_bits, scale_access
 from pypto_pro.ops.insert import boxes as insert_boxes
-from pypto_pro.ops.insert import check_offset, check_pair, layout, up
+from pypto_pro.ops.insert import check_offset, check_pair, layout, transposes, up
 from pypto_pro.ops.operands import ScalarInfo, TileArg, TileInfo, tile
 
 D, L, S, P = DataType, TensorLayout, MemorySpace, PipeType
@@ -214,6 +215,7 @@ def move(
     shape rounded up (rows to 2, columns to 32).
     """
     extras = acc_to_vec_mode is not None or relu_pre_mode is not None or scale is not None
+    inserts = is_insert(dst_tile, src_tile, offset, extras)
     for step in plan(dst_tile, src_tile, offset, acc_to_vec_mode, extras):
         source = step.source
         if source.rows == 0 or source.cols == 0:
@@ -226,9 +228,25 @@ def move(
         elif src_tile.dtype is not dst_tile.dtype:  # Mat -> Bias widens to FP32
             bits = numerics.encode(numerics.decode(bits, src_tile.dtype), dst_tile.dtype)
         target = step.target
-        out = bits.T if target.rows != source.rows else bits
+        out = bits.T if inserts and transposes(dst_tile, src_tile) else bits
         holder = dst_tile if step.sub is None else dst_tile.on(step.sub)
         holder.put_bits(out, target.r0, target.c0, row_extent=target.row_extent, col_extent=target.col_extent)
+
+
+@move.lower
+def _(
+    k: Builder, dst_tile: NativeTile, src_tile: NativeTile, offset: Sequence[Any] | None,
+    acc_to_vec_mode: AccToVecMode | None, relu_pre_mode: ReluPreMode | None, scale: Any,
+) -> Any:
+    if scale is not None or relu_pre_mode is ReluPreMode.NormalRelu:
+        return NotImplemented
+    extras = acc_to_vec_mode is not None or relu_pre_mode is not None
+    transposed = is_insert(dst_tile, src_tile, offset, extras) and transposes(dst_tile, src_tile)
+    for step in plan(dst_tile, src_tile, offset, acc_to_vec_mode, extras):
+        target = dst_tile if step.sub is None else dst_tile.on(step.sub)
+        if k.copy_box(target, step.target, src_tile, step.source, transposed=transposed) is NotImplemented:
+            return NotImplemented
+    return None
 
 
 @move.issue

@@ -14,6 +14,7 @@ from pypto_pro import layouts, numerics
 from pypto_pro.dtypes import DataType
 from pypto_pro.enums import AtomicType, MemorySpace, PipeType, ReluPreMode, STPhase, TensorLayout, TilePad
 from pypto_pro.ops import rules, scale_load
+from pypto_pro.ops.builder import Builder, NativeTensor, NativeTile
 from pypto_pro.ops.entry import Access, Box, Effect, Keyword, Role, Section, Window, defop
 from pypto_pro.ops.fixpipe import Relu, ScaleIn, check_exit, exit_bits, scale_access
 from pypto_pro.ops.operands import (
@@ -128,6 +129,20 @@ def load(dst_tile: LoadTarget, src_tensor: TensorIn, offsets: Offsets, *, order:
     dst_tile.put_bits(bits)
 
 
+@load.lower
+def _(
+    k: Builder, dst_tile: NativeTile, src_tensor: NativeTensor, offsets: tuple[Any, ...], order: tuple[int, ...] | None
+) -> Any:
+    if scale_load.is_scale_load(dst_tile, src_tensor):
+        return NotImplemented
+    rows, cols = load_extent(dst_tile)
+    fill = numerics.pad_bits(dst_tile.dtype, TilePad(dst_tile.type.pad or 0)) or 0
+    return k.load_window(
+        dst_tile, src_tensor, offsets, tensor_axes(len(offsets), order), dst_tile.vr, dst_tile.vc, fill_rows=rows,
+        fill_cols=cols, fill=fill,
+    )
+
+
 @load.rules
 def _(
     dst_tile: TileInfo, src_tensor: TensorInfo, offsets: tuple[ScalarInfo, ...], order: tuple[int, ...] | None
@@ -231,6 +246,18 @@ def store(
         old = dst_tensor.bits(offsets, axes, *bits.shape).view(dtype.numpy)
         bits = atomic_add(old, bits.view(dtype.numpy), dtype).view(dtype.bits_dtype)
     dst_tensor.put_bits(bits, offsets, axes)
+
+
+@store.lower
+def _(
+    k: Builder, dst_tensor: NativeTensor, src_tile: NativeTile, offsets: tuple[Any, ...],
+    relu_pre_mode: ReluPreMode | None, scale: Any, order: tuple[int, ...] | None, atomic: AtomicType, **_: Any,
+) -> Any:
+    if scale is not None or relu_pre_mode is ReluPreMode.NormalRelu:
+        return NotImplemented
+    box = Box(0, 0, src_tile.vr, src_tile.vc, row_extent=acc_pitch(src_tile))
+    axes = tensor_axes(len(offsets), order)
+    return k.store_window(dst_tensor, offsets, axes, src_tile, box, add=atomic is AtomicType.AtomicAdd)
 
 
 @store.rules

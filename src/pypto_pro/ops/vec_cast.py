@@ -9,7 +9,9 @@ import numpy as np
 from pypto_pro import numerics
 from pypto_pro.dtypes import DataType
 from pypto_pro.enums import PipeType, RoundMode
+from pypto_pro.numerics.encode import rounding_rule
 from pypto_pro.ops import rules
+from pypto_pro.ops.builder import Builder, NativeTile
 from pypto_pro.ops.entry import Access, Box, Effect, Keyword, defop
 from pypto_pro.ops.operands import TileArg, TileInfo, VecIn, VecOut
 
@@ -32,6 +34,15 @@ def _(out: TileInfo, src: TileInfo, mode: RoundMode) -> None:
     check_pair(src.dtype, out.dtype)
     rules.row_major(out, src)
     rules.aligned_rows(out, src)
+
+
+@cast.lower
+def _(k: Builder, out: NativeTile, src: NativeTile, mode: RoundMode) -> Any:
+    pair = (src.dtype, out.dtype)
+    odd = pair == (DataType.DT_FP32, DataType.DT_FP16)
+    rule = rounding_rule(mode, to_integer=not out.dtype.is_float() or src.dtype is out.dtype, odd=odd)
+    wraps = numerics.TILE_CASTS[pair].wraps
+    return k.elementwise(out, (src,), lambda x: k.convert(x, *pair, rule, not wraps, wraps))
 
 
 @cast.regions

@@ -5,6 +5,7 @@ The legacy names add what has no public form: {row,col}_expand_add, {row,col}_ex
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ from pypto_pro.dtypes import DataType
 from pypto_pro.enums import PipeType, TensorLayout
 from pypto_pro.layouts import elements_per_block
 from pypto_pro.ops import rules
+from pypto_pro.ops.builder import Builder, NativeTile
 from pypto_pro.ops.entry import Access, Box, Effect, OpEntry, Tolerance, defop
 from pypto_pro.ops.extents import choose, least
 from pypto_pro.ops.operands import Array, IntAttr, TileArg, TileInfo, VecIn, VecOut
@@ -55,6 +57,18 @@ def broadcast_regions(out: TileArg, src: TileArg, scalar: TileArg, dim: int) -> 
     ]
 
 
+def lower_broadcast(
+    k: Builder, out: NativeTile, src: NativeTile, scalar: NativeTile, dim: int, compute: Callable[[Any, Any], Any]
+) -> Any:
+    """Native code of `broadcast`; operands whose valid shapes exchange their roles at run time take the meaning."""
+    shapes = src.type.shape, scalar.type.shape
+    if shapes[0][1 - dim] == 1 and shapes[1][1 - dim] != 1:
+        k.require(is_swapped(out, src, scalar))
+        return k.broadcast(out, scalar, src, dim, lambda full, part: compute(part, full))
+    k.require(~is_swapped(out, src, scalar))
+    return k.broadcast(out, src, scalar, dim, compute)
+
+
 def check_broadcast(out: TileInfo, src: TileInfo, scalar: TileInfo, dim: int, dtypes: tuple[DataType, ...]) -> None:
     """Static rules: `out` is ND, and one source is a legal vector along `dim`."""
     if not isinstance(scalar, TileInfo):
@@ -84,7 +98,8 @@ SHAPES = "`scalar` is a tile: [R, 1], a [1, C] row, or an ND tile with the row's
 
 
 def _expand(
-    name: str, formula: str, compute: Callable[[Array, Array], Array], tolerance: Tolerance | None = None
+    name: str, formula: str, compute: Callable[[Array, Array], Array],
+    lanes: Callable[[Builder], Callable[[Any, Any], Any]], tolerance: Tolerance | None = None,
 ) -> OpEntry:
     """An op `out = src <op> broadcast(scalar)`."""
 
@@ -100,6 +115,10 @@ def _expand(
     def _(out: TileArg, src: TileArg, scalar: TileArg, dim: int) -> list[Access]:
         return broadcast_regions(out, src, scalar, dim)
 
+    @entry.lower
+    def _(k: Builder, out: NativeTile, src: NativeTile, scalar: NativeTile, dim: int) -> Any:
+        return lower_broadcast(k, out, src, scalar, dim, lanes(k))
+
     entry.doc = (
         f"`out[i, j] = {formula}` over the valid shape of `out`, b = scalar[i, 0] (dim=0) or scalar[0, j] (dim=1).\n"
         f"{SHAPES}"
@@ -107,11 +126,11 @@ def _expand(
     return entry
 
 
-expand_sub = _expand("expand_sub", "src[i, j] - b", np.subtract)
-expand_mul = _expand("expand_mul", "src[i, j] * b", np.multiply)
-expand_max = _expand("expand_max", "max(src[i, j], b)", np.maximum, ZERO_SIGN)
-expand_min = _expand("expand_min", "min(src[i, j], b)", np.minimum, ZERO_SIGN)
-expand_div = _expand("expand_div", "src[i, j] / b", c_divide)
+expand_sub = _expand("expand_sub", "src[i, j] - b", np.subtract, lambda k: operator.sub)
+expand_mul = _expand("expand_mul", "src[i, j] * b", np.multiply, lambda k: operator.mul)
+expand_max = _expand("expand_max", "max(src[i, j], b)", np.maximum, lambda k: k.max, ZERO_SIGN)
+expand_min = _expand("expand_min", "min(src[i, j], b)", np.minimum, lambda k: k.min, ZERO_SIGN)
+expand_div = _expand("expand_div", "src[i, j] / b", c_divide, lambda k: operator.truediv)
 
 
 def exp_of_difference(src: Array, vector: Array) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from pypto_pro.dtypes import DataType
 from pypto_pro.enums import MemorySpace, PipeType
 from pypto_pro.layouts import BLOCK_BYTES
 from pypto_pro.ops import rules
+from pypto_pro.ops.builder import Builder, NativeScalar, NativeTile
 from pypto_pro.ops.entry import Access, Box, Effect, Role, Section, defop
 from pypto_pro.ops.operands import ScalarIn, ScalarInfo, TileArg, TileInfo, VecOut, tile
 from pypto_pro.ops.vec_elementwise import element
@@ -48,6 +49,13 @@ def _(out: TileInfo, scalar: ScalarInfo) -> None:
 def _(out: TileArg, scalar: object) -> list[Access]:
     rows, cols = (out.vr, out.vc) if out.type.space is VEC else out.type.shape
     return [Access("out", Effect.WRITE, Box(0, 0, rows, cols))]
+
+
+@expands.lower
+def _(k: Builder, out: NativeTile, scalar: NativeScalar) -> Any:
+    if out.type.space is not VEC:
+        return NotImplemented
+    return k.elementwise(out, (scalar,), lambda x: x)
 
 
 @defop("pl.fill_index", pipe=PipeType.V, family="tile.fill")

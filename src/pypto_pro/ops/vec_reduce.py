@@ -6,6 +6,8 @@ source's valid shape governs the reduced extent.
 
 from __future__ import annotations
 
+import math
+import operator
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -14,6 +16,7 @@ import numpy as np
 from pypto_pro.dtypes import DataType
 from pypto_pro.enums import PipeType, TensorLayout
 from pypto_pro.ops import rules
+from pypto_pro.ops.builder import Builder, NativeTile, Source
 from pypto_pro.ops.entry import Access, Box, Effect, Keyword, OpEntry, Requirement, Tolerance, defop
 from pypto_pro.ops.extents import least
 from pypto_pro.ops.operands import Array, IntAttr, ScalarInfo, TileArg, TileInfo, VecIn, VecOrScalar, VecOut, VecScratch
@@ -71,7 +74,7 @@ def reduce_into(out: TileArg, src: TileArg, dim: int, fold: Callable[[Array, int
         out.put(fold(src.get(), 1 - dim))
 
 
-def _extreme(name: str, word: str, pick: np.ufunc) -> OpEntry:
+def _extreme(name: str, word: str, pick: np.ufunc, largest: bool) -> OpEntry:
     """`maximum` or `minimum`: element-wise, or a reduction when `dim` is given (then `rhs` is scratch)."""
 
     def fold(values: Array, axis: int) -> Array:
@@ -105,6 +108,16 @@ def _extreme(name: str, word: str, pick: np.ufunc) -> OpEntry:
         touched = [Access("lhs", Effect.READ, domain), Access("out", Effect.WRITE, domain)]
         return [Access("rhs", Effect.READ, domain), *touched] if hasattr(rhs, "type") else touched
 
+    @entry.lower
+    def _(k: Builder, out: NativeTile, lhs: NativeTile, rhs: Source, dim: int | None) -> Any:
+        combine = k.max if largest else k.min
+        if dim is None:
+            return k.elementwise(out, (lhs, rhs), combine)
+        if dim == 1:
+            return k.reduce_cols(out, lhs, combine)
+        low, high = (-math.inf, math.inf) if lhs.dtype.is_float() else (lhs.dtype.int_min, lhs.dtype.int_max)
+        return k.reduce_rows(out, lhs, low if largest else high, combine)
+
     entry.doc = (
         f"`out = {word}(lhs, rhs)` over the valid shape of `out`; with dim=0 the {word} of every row of lhs into an\n"
         f"[R, 1] tile, with dim=1 of every column into a [1, C] tile (rhs is then scratch). NaN propagates."
@@ -112,8 +125,8 @@ def _extreme(name: str, word: str, pick: np.ufunc) -> OpEntry:
     return entry
 
 
-maximum = _extreme("maximum", "max", np.maximum)
-minimum = _extreme("minimum", "min", np.minimum)
+maximum = _extreme("maximum", "max", np.maximum, largest=True)
+minimum = _extreme("minimum", "min", np.minimum, largest=False)
 
 
 def block_tree(values: Array, combine: np.ufunc) -> Array:
@@ -172,6 +185,13 @@ def _(out: TileArg, src: TileArg, tmp: TileArg, dim: int) -> list[Access]:
     return reduction_regions(out, src, dim)
 
 
+@sum_.lower
+def _(k: Builder, out: NativeTile, src: NativeTile, tmp: NativeTile, dim: int) -> Any:
+    if dim == 0:
+        return k.reduce_rows(out, src, 0, operator.add, tree=True)
+    return k.reduce_cols(out, src, operator.add, paired=True)
+
+
 def _product(name: str, dim: int, what: str) -> OpEntry:
     """A legacy product along one axis, in the order of `sum`."""
 
@@ -190,6 +210,12 @@ def _product(name: str, dim: int, what: str) -> OpEntry:
     @entry.regions
     def _(out: TileArg, src: TileArg, tmp: TileArg) -> list[Access]:
         return reduction_regions(out, src, dim)
+
+    @entry.lower
+    def _(k: Builder, out: NativeTile, src: NativeTile, tmp: NativeTile) -> Any:
+        if dim == 0:
+            return k.reduce_rows(out, src, 1, operator.mul, tree=True)
+        return k.reduce_cols(out, src, operator.mul, paired=True)
 
     entry.doc = f"Product of every {what}, accumulated in the tile dtype; tmp is not accessed."
     return entry
