@@ -80,20 +80,21 @@ def statements(block: Block) -> Iterator[Stmt]:
 
 
 @cache
-def _block_fields(kind: Any) -> tuple[str, ...]:
+def block_fields(kind: Any) -> tuple[str, ...]:
+    """Names of the statement-list fields of a node class."""
     hints = typing.get_type_hints(kind, vars(nodes))
     return tuple(field.name for field in dataclasses.fields(kind) if hints[field.name] == Block)
 
 
 def blocks(stmt: Stmt) -> Iterator[Block]:
     """The blocks nested directly in a statement."""
-    for name in _block_fields(class_of(stmt)):
+    for name in block_fields(class_of(stmt)):
         yield getattr(stmt, name)
 
 
 def expressions(stmt: Stmt) -> Iterator[Expr]:
     """The outermost expressions of a statement; those of nested blocks are not included."""
-    inner = _block_fields(class_of(stmt))
+    inner = block_fields(class_of(stmt))
     for name in child_fields(class_of(stmt)):
         if name not in inner:
             for child in _flat(getattr(stmt, name)):
@@ -135,7 +136,7 @@ def rewrite_block(block: Block, change: Callable[[Stmt], Iterable[Stmt]]) -> Blo
     """The block with every statement replaced by any number of statements; nested blocks first."""
     done: list[Any] = []
     for stmt in block:
-        inner = {name: rewrite_block(getattr(stmt, name), change) for name in _block_fields(class_of(stmt))}
+        inner = {name: rewrite_block(getattr(stmt, name), change) for name in block_fields(class_of(stmt))}
         changed: dict[str, Any] = {name: new for name, new in inner.items() if new is not getattr(stmt, name)}
         done += change(dataclasses.replace(stmt, **changed) if changed else stmt)
     return tuple(done)
