@@ -96,7 +96,7 @@ def _tile_shape(ctx: Context, tile: Expr, node: ast.Attribute) -> Value:
     if node.attr == "shape":
         raise ctx.error(
             UnsupportedFeatureError, "a tile has no `.shape` in a kernel", node,
-            hint="`tile.valid_shape[k]` gives the current valid extents; the declared shape is a constant of the TileType",
+            hint="`tile.valid_shape[k]` gives the current valid extents; the declared shape is a constant",
         )
     return TupleValue(tuple(valid_shape_of(ctx, tile)))
 
@@ -132,7 +132,7 @@ def subscript(ctx: Context, node: ast.Subscript, hint: str | None) -> Value:
         return views.slice_tile(ctx, node, hint)
     owner = ctx.evaluate(node.value)
     if is_tile(owner) or is_tensor(owner):
-        return elements.read(ctx, owner, node, hint)
+        return elements.read_element(ctx, owner, node, hint)
     if isinstance(node.slice, ast.Tuple):
         kind = ParserTypeError if isinstance(owner, GroupValue) else ParserSyntaxError
         raise ctx.error(kind, f"{describe(owner)} takes one index, found {len(node.slice.elts)}", node)

@@ -91,7 +91,7 @@ class Tensor:
     def __class_getitem__(cls, items: Any) -> TensorAnnotation:
         parts = items if isinstance(items, tuple) else (items,)
         if not 2 <= len(parts) <= 4:
-            raise TypeError(f"pl.Tensor takes [shape, dtype], and a layout and a memref behind; found {len(parts)} items")
+            raise TypeError(f"pl.Tensor takes [shape, dtype], a layout and a memref; found {len(parts)} items")
         dims, dtype, *rest = parts
         layout: TensorLayout | None = None
         memref: MemRef | None = None

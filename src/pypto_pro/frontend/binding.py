@@ -46,7 +46,12 @@ def bind(ctx: Context, name: str, value: Value, node: ast.AST) -> None:
     elif is_tile(value):
         frame.names[name] = value if order.is_stable(ctx, value) else ctx.bound(name, value, node)
     elif is_tensor(value) or not is_expr(value):
-        frame.names[name] = order.settled(ctx, value, node, name)
+        frame.names[name] = value if not ctx.in_loop or _is_new(node) else order.settled(ctx, value, node, name)
+
+
+def _is_new(node: ast.AST) -> bool:
+    """Whether the statement makes its value, so that nothing else names the parts."""
+    return isinstance(getattr(node, "value", None), ast.Call | ast.Tuple | ast.List)
 
 
 def _into(ctx: Context, name: str, value: Expr, node: ast.AST) -> Value:

@@ -136,4 +136,4 @@ def _function(ctx: Context, name: str, fn: FunctionType, node: ast.Call, hint: s
         raise _not_bare(ctx, name, node)
     if ctx.frame.kind is FrameKind.SIMT or ctx.in_simt:
         return inline.call_simt(ctx, fn, node)
-    return inline.call(ctx, fn, node)
+    return inline.call(ctx, fn, node, hint)

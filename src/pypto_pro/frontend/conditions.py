@@ -212,7 +212,7 @@ def ternary(ctx: Context, node: ast.IfExp) -> Value:
     _check_sides(ctx, then.value, other.value, node)
     if not then.block and not other.block and _is_pure(then.value) and _is_pure(other.value):
         return _choose(test, then.value, other.value)
-    merged = merge.merge(ctx, "t", sides, node, var=False)
+    merged = merge.merge(ctx, "_t", sides, node, var=False)
     if isinstance(merged, Poison):
         raise ctx.error(merged.error, merged.message, node)
     ctx.emit(If(test, deferred(then.block), deferred(other.block), span=ctx.span(node)))
@@ -236,9 +236,7 @@ def _check_sides(ctx: Context, then: Value, other: Value, node: ast.IfExp) -> No
     both_: Callable[[Callable[[Value], Any]], bool] = lambda test: bool(test(then) and test(other))  # noqa: E731
     if both_(is_scalar):
         agree = merge.scalar_dtype([then, other]) is not None
-    elif both_(is_tile):
-        agree = then.type == other.type  # type: ignore[union-attr]
-    elif both_(is_ptr):
+    elif both_(is_tile) or both_(is_ptr):
         agree = then.type == other.type  # type: ignore[union-attr]
     elif isinstance(then, Static) or isinstance(other, Static):
         agree = then == other

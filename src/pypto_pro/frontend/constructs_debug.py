@@ -21,7 +21,18 @@ from pypto_pro.enums import CoreKind, MemorySpace
 from pypto_pro.frontend import arguments, opcalls, operands, operators, order
 from pypto_pro.frontend.context import Context
 from pypto_pro.frontend.handlers import handles
-from pypto_pro.frontend.values import NONE, Static, TupleValue, Value, const_int, describe, is_ptr, is_scalar, is_tensor, is_tile
+from pypto_pro.frontend.values import (
+    NONE,
+    Static,
+    TupleValue,
+    Value,
+    const_int,
+    describe,
+    is_ptr,
+    is_scalar,
+    is_tensor,
+    is_tile,
+)
 from pypto_pro.ir import build
 from pypto_pro.ir.nodes import Const, Debug, Expr
 from pypto_pro.ir.types import BOOL, INDEX, ScalarType, TensorType, TileType
@@ -160,7 +171,7 @@ def dump_data(ctx: Context, node: ast.Call, hint: str | None) -> None:
     """`pl.dump_data(data, offsets=None, shapes=None, *, workspace=None, loc=False, flag=None)`."""
     opcalls.check_scope(ctx, "pl.dump_data", node)
     bound = arguments.bind(ctx, node, "pl.dump_data", _DUMP)
-    present = [name for name in ("data", "offsets", "shapes", "workspace") if name in bound]
+    present: list[str] = [name for name in ("data", "offsets", "shapes", "workspace") if name in bound]
     values = dict(zip(present, order.evaluate_all(ctx, [bound[name] for name in present]), strict=True))
     data, workspace = values["data"], values.get("workspace", NONE)
     loc = arguments.constant_bool(ctx, bound.get("loc"), "`loc`")

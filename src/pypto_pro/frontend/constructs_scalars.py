@@ -237,4 +237,4 @@ def get_spr(ctx: Context, node: ast.Call, hint: str | None) -> Value:
     if ctx.core is not CoreKind.VECTOR:
         opcalls.check_core(ctx, "pl.get_spr", Section.VECTOR, node)
     opcalls.check_scope(ctx, "pl.get_spr", node)
-    return ctx.bound("spr", Query("spr", _INT64), node)
+    return ctx.bound("_spr", Query("spr", _INT64), node)

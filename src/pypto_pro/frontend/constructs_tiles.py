@@ -12,7 +12,17 @@ from pypto_pro.enums import CompactMode, MemorySpace, TensorLayout, TilePad
 from pypto_pro.frontend import arguments, opcalls, order
 from pypto_pro.frontend.context import Context
 from pypto_pro.frontend.handlers import handles
-from pypto_pro.frontend.values import NONE, GroupValue, Static, TupleValue, Value, const_int, describe, is_scalar, is_tile
+from pypto_pro.frontend.values import (
+    NONE,
+    GroupValue,
+    Static,
+    TupleValue,
+    Value,
+    const_int,
+    describe,
+    is_scalar,
+    is_tile,
+)
 from pypto_pro.hw.a5 import CROSS_CORE_IDS, MUTEX_IDS, SPACES
 from pypto_pro.ir import build
 from pypto_pro.ir.nodes import Expr, GroupDecl, Local, SetValid, TileDecl
@@ -70,6 +80,12 @@ def _as_tile_type(ctx: Context, value: Value, node: ast.AST, owner: str) -> Tile
     raise ctx.error(ParserTypeError, f"{owner} takes a pl.TileType, found {describe(value)}", node)
 
 
+class Misaligned(ValueError):
+    """A slot off the alignment of its space."""
+
+    code = "M102"
+
+
 def slot_size(type_: TileType) -> int:
     """Bytes one tile of the type reserves. ValueError for extents that are not positive."""
     size = 1
@@ -85,7 +101,8 @@ def _check_address(addr: int, type_: TileType, what: str) -> None:
     if addr < 0:
         raise ValueError(f"{what} {addr} is negative")
     if addr % alignment:
-        raise ValueError(f"{what} {addr:#x} is not a multiple of {alignment}, which {type_.space.name} needs")
+        text = f"{what} {addr:#x} is not a multiple of {alignment}, which {type_.space.name} needs"
+        raise Misaligned(text)
 
 
 def _check_rank(type_: TileType) -> None:
@@ -107,7 +124,7 @@ def make_tile(ctx: Context, node: ast.Call, hint: str | None) -> Value:
             raise ctx.error(ParserTypeError, f"`size` is positive, found {size}", bound["size"])
     _check_rank(type_)
     _check_address(addr, type_, "the address")
-    var = ctx.fresh(hint or "tile", type_)
+    var = ctx.fresh(ctx.declared(hint or "_tile"), type_)
     decl = TileDecl(var, addr, size, ctx.identity(node), span=ctx.span(node))
     ctx.tiles[var] = decl
     ctx.emit(decl)
@@ -143,7 +160,7 @@ def make_tile_group(ctx: Context, node: ast.Call, hint: str | None) -> Value:
     addrs = _addresses(ctx, bound["addrs"], type_, depth)
     for i, addr in enumerate(addrs):
         _check_address(addr, type_, f"the address of slot {i},")
-    var = ctx.fresh(hint or "group", GroupType(type_, depth, len(ids[0]) if ids else 0))
+    var = ctx.fresh(ctx.declared(hint or "_group"), GroupType(type_, depth, len(ids[0]) if ids else 0))
     cursor = ctx.fresh(f"{var.name}_cursor", INDEX) if depth > 1 else None
     decl = GroupDecl(
         var, addrs, ids, cursor, ctx.identity(node), _event_ids(ctx, bound, "fwd_ids", depth),
@@ -258,9 +275,8 @@ def _target(ctx: Context, tile: Value, node: ast.AST) -> tuple[Expr, TileType]:
 
 def _check_dynamic(ctx: Context, type_: TileType, node: ast.AST) -> None:
     if not type_.is_dynamic:
-        raise ValueError(
-            f"the valid shape {list(type_.valid_shape)} of this tile is fixed; set_validshape needs valid_shape=[-1, -1]"
-        )
+        fixed = list(type_.valid_shape)
+        raise ValueError(f"the valid shape {fixed} of this tile is fixed; set_validshape needs valid_shape=[-1, -1]")
 
 
 def _extent(ctx: Context, value: Value, extent: int, limit: int | None, node: ast.AST) -> Expr:

@@ -10,7 +10,7 @@ from enum import StrEnum
 from types import FunctionType
 from typing import Any, Protocol, TypeVar, cast
 
-from pypto_pro.diag import Span
+from pypto_pro.diag import CODES, Span
 from pypto_pro.diag.errors import ParserError, ParserSyntaxError
 from pypto_pro.enums import CoreKind
 from pypto_pro.frontend.scan import Liveness
@@ -87,6 +87,7 @@ class Frame:
     looped: frozenset[str] = frozenset()  # names assigned in an open loop: never compile-time constants there
     returns: list[ReturnSite] = field(default_factory=list)
     done: Var | None = None  # BOOL: this expansion has returned
+    hint: str | None = None  # the name its value is about to be bound to
 
 
 @dataclass(frozen=True)
@@ -133,6 +134,7 @@ class Context:
     groups: dict[Var, Any] = field(default_factory=dict)
     tiles: dict[Var, Any] = field(default_factory=dict)  # TileDecl of a variable
     strides: dict[Var, tuple[int | None, ...] | None] = field(default_factory=dict)
+    temporaries: set[Var] = field(default_factory=set)  # assigned at one place only
     stable: set[Var] = field(default_factory=set)  # assigned once and for all: parameters, results of the front end
     owned: set[Var] = field(default_factory=set)  # structs made for merges
     view_bounds: dict[Var, tuple[Expr, Expr]] = field(default_factory=dict)  # extents of sub-views
@@ -169,7 +171,8 @@ class Context:
         """A foreign exception as an error of the language; the caller raises it from the original."""
         where = f"`{owner}`: " if owner else ""
         text = f"{where}{type(error).__name__}: {error} (in kernel `{self.kernel_name}`)"
-        return self.error(ParserSyntaxError, text, node, code="P008")
+        code = getattr(error, "code", None)  # a rule may name the code of the finding it stands for
+        return self.error(ParserSyntaxError, text, node, code=code if code in CODES else "P008")
 
     def identity(self, node: ast.AST) -> str:
         """The name of a declaration in both core programs: its place and the places of the calls that led to it."""
@@ -219,11 +222,22 @@ class Context:
             self.frame.vars[key] = self.fresh(name, type_)
         return self.frame.vars[key]
 
+    def declared(self, name: str) -> str:
+        """A name for a declaration: inside a helper it starts with the name that the call's value gets."""
+        hint = self.frame.hint
+        return name if hint is None else f"{hint}_{name}".replace("__", "_")
+
+    @property
+    def in_loop(self) -> bool:
+        """Whether the statements being read may run more than once."""
+        return any(frame.loops for frame in self.frames)
+
     def bound(self, name: str, value: Expr, node: ast.AST | Span) -> Local:
         """A temporary holding the value now."""
         var = self.fresh(name, value.type)
         self.emit(Assign(var, value, span=node if isinstance(node, Span) else self.span(node)))
         self.note_reference(var, value)
+        self.temporaries.add(var)
         return Local(var)
 
     def note_reference(self, var: Var, value: Expr) -> None:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Sequence
 
 from pypto_pro.diag.errors import ParserSyntaxError, ParserTypeError, UnsupportedFeatureError
-from pypto_pro.frontend import operators, opcalls, order
+from pypto_pro.frontend import opcalls, operators, order
 from pypto_pro.frontend.context import Context
 from pypto_pro.frontend.values import Value, is_tensor, is_tile, tensor_var
 from pypto_pro.ir import build
@@ -17,7 +17,7 @@ from pypto_pro.ir.types import TensorType, TileType
 READ, WRITE = "getval", "setval"
 
 
-def read(ctx: Context, owner: Expr, node: ast.Subscript, hint: str | None) -> Value:
+def read_element(ctx: Context, owner: Expr, node: ast.Subscript, hint: str | None) -> Value:
     """`t[i, j]`."""
     offset = _offset(ctx, owner, order.evaluate_all(ctx, _indices(node)), node)
     found = opcalls.emit(ctx, opcalls.entry_of(READ), {"target": owner, "offset": offset}, {}, node, hint)
@@ -25,7 +25,7 @@ def read(ctx: Context, owner: Expr, node: ast.Subscript, hint: str | None) -> Va
     return found
 
 
-def write(ctx: Context, owner: Expr, node: ast.Subscript, value: Value) -> None:
+def write_element(ctx: Context, owner: Expr, node: ast.Subscript, value: Value) -> None:
     """`t[i, j] = value`."""
     offset = _offset(ctx, owner, order.evaluate_all(ctx, _indices(node)), node)
     opcalls.emit(ctx, opcalls.entry_of(WRITE), {"target": owner, "offset": offset, "value": value}, {}, node, None)
@@ -56,7 +56,8 @@ def _offset(ctx: Context, owner: Expr, indices: Sequence[Value], node: ast.Subsc
         )  # fmt: skip
     if len(indices) != len(extents):
         kind = ParserSyntaxError if len(indices) == 1 else ParserTypeError
-        raise ctx.error(kind, f"a {what} of rank {len(extents)} takes {len(extents)} indices, found {len(indices)}", node)
+        text = f"a {what} of rank {len(extents)} takes {len(extents)} indices, found {len(indices)}"
+        raise ctx.error(kind, text, node)
     assert is_tile(owner) or is_tensor(owner)
     total = build.sym(0)
     for extent, index in zip(extents, indices, strict=True):

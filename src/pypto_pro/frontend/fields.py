@@ -58,7 +58,7 @@ def slot(ctx: Context, owner: StructArrayValue, index: Value, node: ast.Subscrip
     """`a[i]` of a struct array: a reference to the slot."""
     at = _index(ctx, index, owner.type.length, "struct array", node.slice)
     if not isinstance(at, Const | Local):
-        at = ctx.bound("i", at, node)
+        at = ctx.bound("_i", at, node)
     return StructValue(Place(owner.var, at, (), None, owner.type.struct))
 
 

@@ -27,7 +27,6 @@ from pypto_pro.frontend.values import (
     is_expr,
     is_ptr,
     is_scalar,
-    is_tensor,
     is_tile,
 )
 from pypto_pro.ir.nodes import Const, Local, Stmt
@@ -36,7 +35,7 @@ from pypto_pro.ir.types import TensorType
 MAX_EXPANSIONS = 40
 
 
-def call(ctx: Context, fn: FunctionType, node: ast.Call) -> Value | None:
+def call(ctx: Context, fn: FunctionType, node: ast.Call, hint: str | None = None) -> Value | None:
     """A call of a Python function by its bare name."""
     kind = markers.kind_of(fn)
     if kind == markers.SIMT:
@@ -52,7 +51,7 @@ def call(ctx: Context, fn: FunctionType, node: ast.Call) -> Value | None:
             ParserSyntaxError, f"`{fn.__name__}` is no vector function and cannot be called from one", node,
             hint="mark it with @pl.vector_function",
         )  # fmt: skip
-    return expand(ctx, fn, node, FrameKind.HELPER)
+    return expand(ctx, fn, node, FrameKind.HELPER, hint)
 
 
 def call_simt(ctx: Context, fn: FunctionType, node: ast.Call) -> Value | None:
@@ -69,12 +68,16 @@ def call_simt(ctx: Context, fn: FunctionType, node: ast.Call) -> Value | None:
     return value
 
 
-def expand(ctx: Context, fn: FunctionType, node: ast.Call, kind: FrameKind) -> Value | None:
+def expand(
+    ctx: Context, fn: FunctionType, node: ast.Call, kind: FrameKind, hint: str | None = None
+) -> Value | None:
     """The body of a function read at its call; the value of its returns, None when it gives none."""
     source = checked_source(ctx, fn, node)
     values = positional(ctx, fn, source, node)
     start, block = len(ctx.block), ctx.block
+    outer = ctx.frame.hint
     with opened(ctx, fn, source, node, kind) as frame:
+        frame.hint = hint if outer is None or hint is None else f"{outer}_{hint}"
         bind_parameters(ctx, fn, values, node)
         ctx.execute(body_of(source))
         return _result(ctx, frame, fn, node, block, start)
@@ -117,7 +120,7 @@ def _passed(ctx: Context, value: Value, node: ast.AST) -> Value:
     """An argument as it is at the call: what is no plain name or constant gets one."""
     if isinstance(value, Const | Local):
         return value
-    return order.settled(ctx, value, node, "arg")
+    return order.settled(ctx, value, node, "_arg")
 
 
 @contextmanager
@@ -143,9 +146,8 @@ def opened(ctx: Context, fn: FunctionType, source: Source, node: ast.AST, kind: 
 def body_of(source: Source) -> list[ast.stmt]:
     """The statements of a function without its docstring."""
     body = source.tree.body
-    first = body[0]
-    is_doc = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str)
-    return body[1:] if is_doc else body
+    is_text = ast.get_docstring(source.tree, clean=False) is not None
+    return body[1:] if is_text else body
 
 
 def bind_parameters(ctx: Context, fn: FunctionType, values: Sequence[Value], node: ast.AST) -> None:

@@ -37,7 +37,7 @@ Make: TypeAlias = Callable[[Block, Var], Stmt]
 MAX_READINGS = 12
 
 
-class Repin(Exception):  # noqa: N818 - a signal, not an error
+class Repin(Exception):
     """The loop must be read again with `name` kept as another type, or (Poison) not kept at all."""
 
     def __init__(self, loop: Loop, name: str, change: ScalarType | Poison | None) -> None:
@@ -147,7 +147,7 @@ class _Reader:
         for name in sorted(self.changed):
             if name in frame.names and name != self.target:
                 self._keep(name, frame.names[name])
-        var = ctx.variable(self.target, INDEX) if self.target is not None else ctx.fresh("t", INDEX)
+        var = ctx.variable(self.target, INDEX) if self.target is not None else Var("", INDEX)
         if self.target is not None:
             self._keep_target(self.target, var)
         body: list[Stmt] = []
@@ -221,7 +221,7 @@ class _Reader:
             assert isinstance(type_, TensorType)
             open_ = TensorType(type_.dtype, (None,) * type_.rank, type_.layout)
             carrier = Local(ctx.fresh(name, open_))
-            ctx.emit(CopyTensor(carrier.var, tensor_var(value), span=ctx.span(self.stmt)))  # type: ignore[attr-defined]
+            ctx.emit(CopyTensor(carrier.var, tensor_var(value), span=ctx.span(self.stmt)))
             return carrier
         elif isinstance(value, StructValue):
             if not moved:
@@ -343,10 +343,9 @@ def _carried(ctx: Context, loop: Loop, name: str, carrier: Value, value: Value, 
         if carrier.place.var in ctx.owned:
             return value
         raise Repin(loop, name, None)
-    if isinstance(carrier, TupleValue) and isinstance(value, TupleValue):
-        if len(carrier.items) == len(value.items) and carrier.names == value.names:
-            items = zip(carrier.items, value.items, strict=True)
-            return TupleValue(tuple(_tuple_item(ctx, loop, name, a, b, node) for a, b in items), value.names)
+    if isinstance(carrier, TupleValue) and isinstance(value, TupleValue) and merge.same_shape(carrier, value):
+        items = zip(carrier.items, value.items, strict=True)
+        return TupleValue(tuple(_tuple_item(ctx, loop, name, a, b, node) for a, b in items), value.names)
     raise Repin(loop, name, merge.mixed(ctx, name, [carrier, value], node))
 
 

@@ -96,7 +96,7 @@ def merge(ctx: Context, name: str, paths: Sequence[Path], node: ast.AST | Span, 
         return _tensors(ctx, name, some, node)
     if all(isinstance(path.value, StructValue) and path.value.type == _struct(lead) for path in some):
         return _structs(ctx, name, some, node)
-    if all(isinstance(path.value, TupleValue) and _same_shape(path.value, lead) for path in some):
+    if all(isinstance(path.value, TupleValue) and same_shape(path.value, lead) for path in some):
         return _tuples(ctx, name, some, node, var)
     return mixed(ctx, name, [path.value for path in some], node)
 
@@ -109,7 +109,8 @@ def _struct(value: Value) -> StructType | None:
     return value.type if isinstance(value, StructValue) else None
 
 
-def _same_shape(value: TupleValue, other: Value) -> bool:
+def same_shape(value: TupleValue, other: Value) -> bool:
+    """Whether two tuples have the same number of items and the same names."""
     return isinstance(other, TupleValue) and len(value.items) == len(other.items) and value.names == other.names
 
 
@@ -309,9 +310,9 @@ def _overlap(ctx: Context, todo: Sequence[tuple[Value, Value]]) -> bool:
 def _like(ctx: Context, target: Value) -> Value:
     """A temporary of the kind of a carrier."""
     if isinstance(target, StructValue):
-        return StructValue(whole(ctx.fresh("t", target.type), target.type))
+        return StructValue(whole(ctx.fresh("_t", target.type), target.type))
     assert isinstance(target, Local)
-    var = ctx.fresh("t", target.var.type)
+    var = ctx.fresh("_t", target.var.type)
     if isinstance(var.type, TileType):
         ctx.id_counts[var] = id_count(ctx, target)
     return Local(var)
@@ -322,12 +323,11 @@ def _copy(target: Value, value: Value, span: Span) -> Stmt:
         assert isinstance(value, StructValue)
         return CopyStruct(target.place, value.place, span=span)
     assert isinstance(target, Local)
-    if is_tensor(target):
-        return CopyTensor(target.var, tensor_var(value), span=span)
-    if is_tile(target):
+    var = target.var
+    if isinstance(var.type, TensorType):
+        return CopyTensor(var, tensor_var(value), span=span)
+    if isinstance(var.type, TileType):
         assert is_tile(value)
-        return CopyTile(target.var, value, span=span)
+        return CopyTile(var, value, span=span)
     assert is_scalar(value) or is_ptr(value) or is_register(value)
-    if isinstance(target.var.type, ScalarType):
-        value = build.convert(value, target.var.type)
-    return Assign(target.var, value, span=span)
+    return Assign(var, build.convert(value, var.type) if isinstance(var.type, ScalarType) else value, span=span)

@@ -81,7 +81,7 @@ def _evaluate(ctx: Context, data: Mapping[str, ast.expr], params: Mapping[str, P
 
 
 def keyword_value(ctx: Context, entry: OpEntry, param: Param, node: ast.expr) -> Any:
-    """The compile-time value of a keyword: an enum member where one is asked for, else a constant of the listed types."""
+    """The compile-time value of a keyword: an enum member where one is asked for, else a constant of listed types."""
     spec = param.spec
     assert isinstance(spec, Keyword)
     value = ctx.evaluate(node)
@@ -184,7 +184,7 @@ def _results(
         types = (ScalarType(keywords.get("dtype") or next(i.dtype for i in infos.values() if hasattr(i, "dtype"))),)
     if hint is not None and len(types) == 1:
         return (ctx.variable(hint, types[0]),)
-    return tuple(ctx.fresh("t", type_) for type_ in types)
+    return tuple(ctx.fresh("_t", type_) for type_ in types)
 
 
 # --- where an op may stand -------------------------------------------------------------------------------------------
@@ -218,6 +218,5 @@ def check_scope(ctx: Context, name: str, node: ast.AST, *, is_register_op: bool 
     if is_register_op and not ctx.in_vector_function:
         raise ctx.error(ParserSyntaxError, f"`{name}` stands in functions marked @pl.vector_function only", node)
     if ctx.in_vector_function and not is_register_op:
-        raise ctx.error(
-            ParserSyntaxError, f"`{name}` cannot stand in a vector function, which holds `vf.*` ops and scalar code", node
-        )
+        text = f"`{name}` cannot stand in a vector function, which holds `vf.*` ops and scalar code"
+        raise ctx.error(ParserSyntaxError, text, node)

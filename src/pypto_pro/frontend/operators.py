@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 
 from pypto_pro.diag.errors import ParserSyntaxError, ParserTypeError, UnsupportedFeatureError
-from pypto_pro.dtypes import DataType
 from pypto_pro.frontend import order
 from pypto_pro.frontend.context import Context
 from pypto_pro.frontend.values import Value, describe, is_ptr, is_scalar, is_tile
@@ -60,13 +59,13 @@ def apply(ctx: Context, op: str, left: Value, right: Value, node: ast.expr) -> V
         raise ctx.error(ParserTypeError, str(error), node) from None
 
 
-def _pointer(ctx: Context, op: str, left: Value, right: Value, node: ast.expr) -> Value:
+def _pointer(ctx: Context, op: str, left: Expr, right: Value, node: ast.expr) -> Value:
     if op != "+":
         raise ctx.error(UnsupportedFeatureError, f"`{op}` is not available for pointers, only `ptr + n`", node)
     return pointer_plus(ctx, left, right, node)
 
 
-def pointer_plus(ctx: Context, ptr: Value, offset: Value, node: ast.expr) -> Expr:
+def pointer_plus(ctx: Context, ptr: Expr, offset: Value, node: ast.expr) -> Expr:
     """`ptr + offset`, counted in elements."""
     type_ = ptr.type
     assert isinstance(type_, PtrType)
@@ -77,7 +76,7 @@ def pointer_plus(ctx: Context, ptr: Value, offset: Value, node: ast.expr) -> Exp
     return PtrPlus(ptr, build.convert(number, INDEX), type_)
 
 
-def _tile(ctx: Context, op: str, left: Value, right: Value, node: ast.expr) -> Value:
+def _tile(ctx: Context, op: str, left: Expr, right: Value, node: ast.expr) -> Value:
     if op != "+" or not ctx.in_vector_function:
         raise ctx.error(
             ParserSyntaxError,
@@ -92,8 +91,7 @@ def _tile(ctx: Context, op: str, left: Value, right: Value, node: ast.expr) -> V
 
 def integer(ctx: Context, value: Value, node: ast.AST, what: str) -> Expr:
     """The value as an integer scalar; ParserTypeError naming `what` otherwise."""
-    kind = value.type.dtype if is_scalar(value) else None
-    if not isinstance(kind, DataType) or not (kind.is_int() or kind is DataType.DT_BOOL):
+    if not is_scalar(value) or build.kind_of(value).is_float():
         raise ctx.error(ParserTypeError, f"{what} is an integer, found {describe(value)}", node)
     return value
 
@@ -122,6 +120,6 @@ def as_bool(ctx: Context, value: Value, node: ast.AST) -> Expr:
 
 def scalar_type(value: Value) -> ScalarType:
     """The type of a scalar value."""
-    type_ = value.type
+    type_ = value.type if is_scalar(value) else None
     assert isinstance(type_, ScalarType)
     return type_

@@ -49,13 +49,13 @@ def fix_at(ctx: Context, value: Value, place: int, node: ast.AST) -> tuple[Value
     return fixed, len(added)
 
 
-def settled(ctx: Context, value: Value, node: ast.AST, name: str = "t") -> Value:
+def settled(ctx: Context, value: Value, node: ast.AST, name: str = "_t") -> Value:
     """The value as it is now, in a form that no later statement changes: run-time numbers and references get names."""
     match value:
         case TupleValue(items, names):
             return TupleValue(tuple(settled(ctx, item, node, name) for item in items), names)
         case StructValue(Place(index=index) as place) if index is not None and not isinstance(index, Const | Local):
-            moved = Place(place.var, ctx.bound("i", index, node), place.path, place.element, place.type)
+            moved = Place(place.var, ctx.bound("_i", index, node), place.path, place.element, place.type)
             return StructValue(moved)
     if not is_expr(value) or is_stable(ctx, value):
         return value
@@ -72,7 +72,8 @@ def is_stable(ctx: Context, value: Expr) -> bool:
         case Slot(index=Const()):
             return True
         case Local(var):
-            return var in ctx.tiles or var in ctx.stable or is_tensor(value)
+            is_temporary = var in ctx.temporaries and not ctx.in_loop
+            return var in ctx.tiles or var in ctx.stable or is_temporary or is_tensor(value)
     return False
 
 

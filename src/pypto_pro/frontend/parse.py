@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 from pypto_pro.diag.errors import ParserError, ParserSyntaxError, ParserTypeError
@@ -25,8 +27,20 @@ from pypto_pro.frontend.signature import ParamKind, ParamSpec, read_signature
 from pypto_pro.frontend.source import KernelSource, Source, source_of
 from pypto_pro.frontend.specialise import Specialisation
 from pypto_pro.frontend.values import StructValue, Value
-from pypto_pro.ir import walk
-from pypto_pro.ir.nodes import Block, Kernel, Local, Place, Program, Stmt, Var
+from pypto_pro.ir.nodes import (
+    Block,
+    For,
+    If,
+    Kernel,
+    Local,
+    Place,
+    Program,
+    SimtLaunch,
+    Stmt,
+    Var,
+    VfCall,
+    While,
+)
 from pypto_pro.ir.types import PtrType, ScalarType, StructType, TensorType
 
 __all__ = ["Specialisation", "parse_kernel"]
@@ -170,13 +184,15 @@ def _bound(var: Var) -> Value:
     return Local(var)
 
 
-def close(block: list[Stmt]) -> Block:
+def close(block: Sequence[Stmt]) -> Block:
     """The open blocks of a program as tuples."""
     return tuple(_closed(stmt) for stmt in block)
 
 
 def _closed(stmt: Stmt) -> Stmt:
-    for name in walk._block_fields(type(stmt)):
-        inner: Any = getattr(stmt, name)
-        object.__setattr__(stmt, name, close(list(inner)))
+    match stmt:
+        case If(then=then, orelse=orelse):
+            return dataclasses.replace(stmt, then=close(then), orelse=close(orelse))
+        case For(body=body) | While(body=body) | VfCall(body=body) | SimtLaunch(body=body):
+            return dataclasses.replace(stmt, body=close(body))
     return stmt

@@ -29,7 +29,7 @@ def pick(ctx: Context, items: Sequence[Value], index: Expr, node: ast.AST) -> Va
         raise ctx.error(ParserTypeError, "an empty tuple has no items", node)
     first = items[0]
     if not isinstance(index, Const | Local):
-        index = ctx.bound("i", index, node)
+        index = ctx.bound("_i", index, node)
     if isinstance(first, TupleValue) and all(_same_tuple(item, first) for item in items):
         columns = zip(*(item.items for item in items if isinstance(item, TupleValue)), strict=True)
         return TupleValue(tuple(pick(ctx, column, index, node) for column in columns), first.names)
@@ -46,9 +46,9 @@ def pick(ctx: Context, items: Sequence[Value], index: Expr, node: ast.AST) -> Va
         return Pick(build.convert(index, INDEX), tuple(plain), plain[0].type)
     if all(is_tensor(item) for item in items):
         return _pick_tensor(ctx, items, index, node)
-    other = next((item for item in items if type(item) is not type(first)), first)
+    another = next((item for item in items if type(item) is not type(first)), first)
     raise ctx.error(
-        ParserTypeError, f"{describe(first)} and {describe(other)} cannot be chosen by a run-time index", node
+        ParserTypeError, f"{describe(first)} and {describe(another)} cannot be chosen by a run-time index", node
     )
 
 
@@ -67,7 +67,7 @@ def _check_ids(ctx: Context, items: Sequence[Expr], node: ast.AST) -> None:
 def _pick_tensor(ctx: Context, items: Sequence[Value], index: Expr, node: ast.AST) -> Value:
     """A view of its own, copied from the chosen tensor by a chain of branches."""
     paths = [merge.Path([], item) for item in items]
-    merged = merge.merge(ctx, "v", paths, node)
+    merged = merge.merge(ctx, "_view", paths, node)
     if isinstance(merged, Poison):
         raise ctx.error(ParserTypeError, "tensors chosen at run time must have one dtype and rank", node)
     rest: list[Stmt] = paths[-1].block

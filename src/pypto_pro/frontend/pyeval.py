@@ -21,7 +21,7 @@ from pypto_pro.ir.nodes import Const
 MAX_BITS, MAX_ITEMS, MAX_STEPS = 1 << 16, 1 << 20, 1 << 20
 
 
-class NotConstant(Exception):  # noqa: N818 - a signal, not an error
+class NotConstant(Exception):
     """The expression is not a constant Python expression; the first error stands."""
 
 

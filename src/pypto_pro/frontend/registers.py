@@ -71,7 +71,8 @@ def _entry(ctx: Context, key: str, node: ast.Call) -> OpEntry:
 def _give(ctx: Context, entry: OpEntry, node: ast.Call, names: Sequence[str | None]) -> Value | None:
     values, attrs, written = opcalls.read_arguments(ctx, entry, node)
     try:
-        args = {p.name: operands.argument(ctx, entry, p, values[p.name], node) for p in entry.data_params if p.name in values}
+        given = [p for p in entry.data_params if p.name in values]
+        args = {p.name: operands.argument(ctx, entry, p, values[p.name], node) for p in given}
     except (TypeError, ValueError) as error:
         raise ctx.wrap(error, node, entry.name) from error
     infos = {name: operands.info(ctx, arg, written.get(name) or name) for name, arg in args.items()}
@@ -94,7 +95,7 @@ def _held(ctx: Context, name: str | None) -> Type | None:
 def _target(ctx: Context, name: str | None, type_: Type) -> Var:
     """The register behind a name; a mask keeps the tag of its first assignment."""
     if name is None:
-        return ctx.fresh("r", type_)
+        return ctx.fresh("_r", type_)
     held = _held(ctx, name)
     if isinstance(held, MaskType) and isinstance(type_, MaskType):
         type_ = held
@@ -108,7 +109,7 @@ def result_types(
     ctx: Context, entry: OpEntry, infos: Mapping[str, Any], attrs: Mapping[str, Any],
     targets: tuple[Type | None, ...], node: ast.Call,
 ) -> tuple[Type, ...]:  # fmt: skip
-    """The types of an op's results: its own `result_type(targets, operands..., keywords...)`, else the general rules."""
+    """The types of an op's results: by its own `result_type(targets, operands, keywords)`, else the general rules."""
     if "result_type" in entry.facets:
         full = {p.name: infos.get(p.name) for p in entry.data_params}
         keywords = {p.name: attrs.get(p.name, p.default) for p in entry.keywords}

@@ -12,6 +12,7 @@ from pypto_pro.enums import CoreKind, MemorySpace, TensorLayout
 from pypto_pro.frontend import inline, markers, opcalls
 from pypto_pro.frontend.context import Context, FrameKind, deferred
 from pypto_pro.frontend.handlers import handles
+from pypto_pro.frontend.source import Source
 from pypto_pro.frontend.values import TupleValue, Value, const_int, describe, expr_type
 from pypto_pro.ir import build
 from pypto_pro.ir.nodes import Expr, Query, SimtLaunch, Stmt
@@ -47,7 +48,7 @@ def launch(ctx: Context, node: ast.Call, hint: str | None) -> None:
     )
 
 
-def _body(ctx: Context, fn: FunctionType, source: inline.Source, values: list[Value], node: ast.Call) -> list[Stmt]:
+def _body(ctx: Context, fn: FunctionType, source: Source, values: list[Value], node: ast.Call) -> list[Stmt]:
     """The thread body, read once for this launch."""
     body: list[Stmt] = []
     with inline.opened(ctx, fn, source, node, FrameKind.SIMT), ctx.into(body):
@@ -100,8 +101,8 @@ def _threads(ctx: Context, node: ast.expr, bound: int) -> tuple[int, int, int]:
     for item in items:
         extent = const_int(item)
         if extent is None or not 1 <= extent <= MAX_BOUND:
-            found = describe(item)
-            raise ctx.error(ParserTypeError, f"an extent of `threads` is a constant from 1 to {MAX_BOUND}, found {found}", node)
+            text = f"an extent of `threads` is a constant from 1 to {MAX_BOUND}, found {describe(item)}"
+            raise ctx.error(ParserTypeError, text, node)
         extents.append(extent)
     x, y, z = (*extents, 1, 1)[:3]
     if x * y * z > min(bound, MAX_BOUND):
@@ -124,9 +125,8 @@ def _argument(ctx: Context, value: Value, node: ast.AST) -> Expr:
         case _:
             good = False
     if not good:
-        raise ctx.error(
-            ParserTypeError, f"a SIMT argument is a scalar, an ND tensor or an ND Vec tile, found {describe(value)}", node
-        )
+        text = f"a SIMT argument is a scalar, an ND tensor or an ND Vec tile, found {describe(value)}"
+        raise ctx.error(ParserTypeError, text, node)
     return value  # type: ignore[return-value]
 
 

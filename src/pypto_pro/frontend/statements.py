@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from pypto_pro.diag.errors import ParserSyntaxError, ParserTypeError, UnsupportedFeatureError
-from pypto_pro.frontend import binding, branches, elements, expressions, fields, loops, order, scan
+from pypto_pro.frontend import binding, branches, elements, expressions, fields, loops, scan
 from pypto_pro.frontend.context import Context, FrameKind, ReturnSite
 from pypto_pro.frontend.values import (
     ArrayValue,
@@ -129,8 +129,7 @@ def _unpack(ctx: Context, parts: list[ast.expr], value: ast.expr, stmt: ast.stmt
         raise ctx.error(ParserTypeError, f"{describe(found)} cannot be unpacked", value)
     if len(found.items) != len(names):
         raise ctx.error(ParserTypeError, f"{len(names)} names take {len(names)} values, found {len(found.items)}", stmt)
-    items = [order.settled(ctx, item, value) for item in found.items]
-    for name, item in zip(names, items, strict=True):
+    for name, item in zip(names, found.items, strict=True):
         if name != "_":
             binding.bind(ctx, name, item, stmt)
 
@@ -142,7 +141,7 @@ def _assign_item(ctx: Context, target: ast.Subscript, value_node: ast.expr) -> N
     if is_tile(owner) or is_tensor(owner):
         if isinstance(value, TupleValue):
             raise ctx.error(ParserTypeError, "an element takes a scalar, found a tuple", value_node)
-        elements.write(ctx, owner, target, value)
+        elements.write_element(ctx, owner, target, value)
         return
     match owner:
         case ArrayValue():

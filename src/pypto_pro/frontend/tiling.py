@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import re
 from typing import Any
 
@@ -16,10 +17,10 @@ MAX_LENGTH = 2048
 
 
 def tiling_struct(cls: Any) -> StructType | None:
-    """The struct of a tiling class; None when `cls` is none: no dataclass, no fields, inherited or other field types."""
+    """The struct of a tiling class; None for what is none: no dataclass, no fields, inheritance, other field types."""
     if not isinstance(cls, type) or not dataclasses.is_dataclass(cls):
         return None
-    own = cls.__dict__.get("__annotations__", {})
+    own = inspect.get_annotations(cls)
     if not own or any(dataclasses.is_dataclass(base) for base in cls.__mro__[1:]):
         return None
     fields = []

@@ -127,6 +127,7 @@ Value: TypeAlias = (
 )
 
 NONE = Static(None)
+_FRONT_END = (TupleValue, GroupValue, StructValue, StructArrayValue, ArrayValue, Static, Function, Foreign, Poison)
 
 _KINDS: dict[type, str] = {
     PtrType: "a pointer",
@@ -142,9 +143,7 @@ _KINDS: dict[type, str] = {
 
 def is_expr(value: Value) -> TypeGuard[Expr]:
     """Whether the value is an IR expression."""
-    return not isinstance(
-        value, TupleValue | GroupValue | StructValue | StructArrayValue | ArrayValue | Static | Function | Foreign | Poison
-    )
+    return not isinstance(value, _FRONT_END)
 
 
 def expr_type(value: Value) -> Any:

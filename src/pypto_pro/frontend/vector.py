@@ -28,10 +28,9 @@ def call(ctx: Context, fn: FunctionType, node: ast.Call) -> None:
     values = inline.positional(ctx, fn, source, node)
     is_outermost = not ctx.in_vector_function
     body: list[Stmt] = []
-    with inline.opened(ctx, fn, source, node, FrameKind.VECTOR):
-        with ctx.into(body if is_outermost else ctx.block):
-            inline.bind_parameters(ctx, fn, values, node)
-            ctx.execute(inline.body_of(source))
+    with inline.opened(ctx, fn, source, node, FrameKind.VECTOR), ctx.into(body if is_outermost else ctx.block):
+        inline.bind_parameters(ctx, fn, values, node)
+        ctx.execute(inline.body_of(source))
     if is_outermost:
         ctx.emit(VfCall(fn.__name__, _tiles(ctx, values, node), deferred(body), span=ctx.span(node)))
 

@@ -24,9 +24,8 @@ def slice_tile(ctx: Context, node: ast.Subscript, hint: str | None) -> Value:
     if isinstance(owner, GroupValue):
         raise ctx.error(UnsupportedFeatureError, "a tile group cannot be sliced", node)
     if is_tensor(owner):
-        raise ctx.error(
-            ParserSyntaxError, "a tensor cannot be sliced", node, hint="transfers take offsets; pl.make_tensor makes a view"
-        )
+        help_ = "transfers take offsets; pl.make_tensor makes a view"
+        raise ctx.error(ParserSyntaxError, "a tensor cannot be sliced", node, hint=help_)
     if not is_tile(owner):
         constant = isinstance(owner, TupleValue | Static)  # constant tuples are sliced by Python
         kind = ParserTypeError if constant else ParserSyntaxError
@@ -40,7 +39,7 @@ def slice_tile(ctx: Context, node: ast.Subscript, hint: str | None) -> Value:
         low = _bound(ctx, bounds.pop(0), part) if part.lower is not None else build.sym(0)
         high = _bound(ctx, bounds.pop(0), part) if part.upper is not None else build.sym(type_.shape[axis])
         windows.append(_window(ctx, owner, type_, axis, low, high, part))
-    var = merge.own_tile(ctx, hint or "view", owner, merge.id_count(ctx, owner))
+    var = merge.own_tile(ctx, hint or "_view", owner, merge.id_count(ctx, owner))
     (row, rows), (col, cols) = windows
     ctx.emit(SubView(var, owner, row, col, rows, cols, span=ctx.span(node)))
     ctx.stable.add(var)
@@ -59,7 +58,8 @@ def _check(ctx: Context, type_: TileType, node: ast.Subscript) -> list[ast.Slice
     parts = list(node.slice.elts) if isinstance(node.slice, ast.Tuple) else [node.slice]
     slices = [part for part in parts if isinstance(part, ast.Slice)]
     if len(slices) != len(parts) or len(parts) == 1:
-        raise ctx.error(ParserSyntaxError, "a sub-view takes a slice on both axes", node, hint="write `t[r0:r1, c0:c1]`")
+        hint = "write `t[r0:r1, c0:c1]`"
+        raise ctx.error(ParserSyntaxError, "a sub-view takes a slice on both axes", node, hint=hint)
     if len(parts) != len(type_.shape):
         raise ctx.error(ParserTypeError, f"a tile of rank {len(type_.shape)} takes {len(type_.shape)} slices", node)
     for part in slices:
@@ -70,7 +70,8 @@ def _check(ctx: Context, type_: TileType, node: ast.Subscript) -> list[ast.Slice
         found = f"{type_.space.name} {layout.name}"
         raise ctx.error(ParserSyntaxError, f"only Vec tiles in ND or DN can be sliced, found {found}", node)
     if type_.dtype.is_sub_byte:
-        raise ctx.error(ParserSyntaxError, f"a {type_.dtype.to_string()} tile cannot be sliced: elements share bytes", node)
+        dtype = type_.dtype.to_string()
+        raise ctx.error(ParserSyntaxError, f"a {dtype} tile cannot be sliced: its elements share bytes", node)
     if ctx.core is CoreKind.CUBE:
         raise ctx.error(ParserSyntaxError, "a Vec tile is sliced inside `with pl.section_vector():`", node)
     return slices

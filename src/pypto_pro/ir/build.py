@@ -1,4 +1,4 @@
-"""Building scalar expressions: promotion, constant folding, C conversion, and `Sym`, numbers that write themselves down.
+"""Building scalar expressions: promotion, constant folding, C conversion; `Sym`, numbers that write themselves down.
 
 Promotion and folding are those of the language (frontend 5): constants are exact Python numbers, `//` and `%` of
 constants floor, of run-time integers truncate. What cannot be built raises TypeError, ValueError or OverflowError.
@@ -316,7 +316,7 @@ def _logical(op: str, lhs: bool | Sym, rhs: bool | Sym) -> Sym:
     sides = [truth(side.expr) if isinstance(side, Sym) else Const(bool(side), BOOL) for side in (lhs, rhs)]
     known = [side for side in sides if isinstance(side, Const)]
     if not known:
-        return Sym(Binary(op, *sides, BOOL))
+        return Sym(Binary(op, sides[0], sides[1], BOOL))
     if bool(known[0].value) is (op == "or"):
         return Sym(known[0])
     return Sym(sides[1] if sides[0] is known[0] else sides[0])
