@@ -108,7 +108,7 @@ class VectorUnit:
             made = tuple(wrap(t, r) for t, r in zip(targets, result, strict=True))
         else:
             made = None
-        if self.tracks and (self._undefined_load or any(isinstance(a, RegArg) and _some(a) for a in args)):
+        if self.tracks and (self._undefined_load or any(map(_is_undefined, args)) or _merges(site, old)):
             self._follow_undefined(site, args, made)
         return made
 
@@ -123,8 +123,10 @@ class VectorUnit:
         assert meaning is not None
         cursors, ar, dependent = dict(self.cursors), self.ar, self.data_dependent
         self._plane = True
+        self.old = tuple(map(_plane_of, self.old))
+        reads_tile = any(isinstance(a, SimTile) for a in args)  # then scalars are offsets, else values
         try:
-            result = meaning(self, *(_plane_of(a) for a in args), **site.attrs)
+            result = meaning(self, *(_plane_of(a) if reads_tile else _pure_plane(a) for a in args), **site.attrs)
         finally:
             self._plane = False
             self.cursors, self.ar, self.data_dependent = cursors, ar, dependent
@@ -235,8 +237,18 @@ class VectorUnit:
         self.core.machine.engine.overran(self.instr, overrun, self.site)
 
 
-def _some(register: RegArg) -> bool:
-    return register.undefined is not None
+def _is_undefined(operand: Any) -> bool:
+    return isinstance(operand, RegArg) and operand.undefined is not None
+
+
+def _merges(site: RegisterSite, old: tuple[Any, ...]) -> bool:
+    """Whether lanes of the target that may stay hold undefined bytes."""
+    return site.entry.copies and any(map(_is_undefined, old))
+
+
+def _pure_plane(operand: Any) -> Any:
+    """As `_plane_of`; a number, which is defined, becomes 0."""
+    return 0 if isinstance(operand, int | float) else _plane_of(operand)
 
 
 def _plane_of(operand: Any) -> Any:
