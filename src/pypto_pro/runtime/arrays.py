@@ -78,10 +78,17 @@ def quick_reader(rank: int, fixed: Sequence[tuple[int, int]], dtype: DataType, m
     ndarray, from_buffer, addressof = np.ndarray, ctypes.c_char.from_buffer, ctypes.addressof
     modules = sys.modules
 
+    whole = tuple(size for _, size in fixed) if len(fixed) == rank else None
+
     def fits(shape: tuple[int, ...]) -> bool:
-        if len(shape) != rank or 0 in shape or max(shape, default=1) >= max_dim:
+        if whole is not None:
+            return shape == whole
+        if len(shape) != rank or 0 in shape or max(shape) >= max_dim:
             return False
-        return all(shape[axis] == size for axis, size in fixed)
+        for axis, size in fixed:  # noqa: SIM110  (a generator would cost half a microsecond)
+            if shape[axis] != size:
+                return False
+        return True
 
     def read(value: Any) -> tuple[int, int, tuple[int, ...]] | None:
         kind = type(value)
