@@ -172,7 +172,9 @@ class Context:
         where = f"`{owner}`: " if owner else ""
         text = f"{where}{type(error).__name__}: {error} (in kernel `{self.kernel_name}`)"
         code = getattr(error, "code", None)  # a rule may name the code of the finding it stands for
-        return self.error(ParserSyntaxError, text, node, code=code if code in CODES else "P008")
+        if code not in CODES:
+            code = "P003" if isinstance(error, ValueError) else "P002" if isinstance(error, TypeError) else "P008"
+        return self.error(ParserSyntaxError, text, node, code=code)
 
     def identity(self, node: ast.AST) -> str:
         """The name of a declaration in both core programs: its place and the places of the calls that led to it."""
