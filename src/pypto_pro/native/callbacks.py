@@ -23,7 +23,7 @@ from pypto_pro.diag.errors import ArgumentError
 from pypto_pro.dtypes import DataType
 from pypto_pro.enums import MemorySpace
 from pypto_pro.ir import nodes as n
-from pypto_pro.ir.types import TensorType, TileType
+from pypto_pro.ir.types import TensorType
 from pypto_pro.native import frames
 from pypto_pro.native.calls import (
     PtrSpec,
@@ -37,6 +37,7 @@ from pypto_pro.native.calls import (
 )
 from pypto_pro.native.frames import ARENA, CORE, UB_STEP, WORD, TensorRecord
 from pypto_pro.native.program import Site
+from pypto_pro.ops.debug_text import debug_text
 from pypto_pro.ops.operands import TileArg
 from pypto_pro.ops.tensors import TensorArg
 
@@ -107,7 +108,7 @@ def _read(spec: Spec, core: Core, address: int) -> Any:
         case SequenceSpec(length=length):
             return struct.unpack(f"<{length}q", ctypes.string_at(address, length * WORD))
         case PtrSpec():
-            return struct.unpack("<3q", ctypes.string_at(address, spec.size))
+            return word_at(address)
         case StructSpec():
             return word_at(address)
     return None
@@ -208,41 +209,9 @@ def warn(site: Site, message: str) -> None:
     )
 
 
-def debug_text(site: Site, core: Core, record: int) -> str | None:
-    """What a debugging statement prints, None for nothing."""
+def debug_output(site: Site, core: Core, record: int) -> str:
+    """What a debugging statement prints, empty for nothing."""
     node, signature = site.node, site.signature
     assert isinstance(node, n.Debug)
     assert signature is not None
-    operands = read_operands(signature, core, record)
-    attrs = dict(node.attrs)
-    match node.what:
-        case "printf":
-            return formatted(str(attrs.get("format", "")), operands)
-        case "pto_assert":
-            if operands and operands[0]:
-                return None
-            text = formatted(str(attrs.get("format") or ""), operands[1:])
-            return f"{site.span.place}: pto_assert failed in {core.name}{': ' if text else ''}{text}\n"
-        case "dump_data":
-            return _dump(site, core, operands)
-    return None
-
-
-def formatted(text: str, operands: tuple[Any, ...]) -> str:
-    """C printf formatting; what does not fit is shown as it is."""
-    try:
-        return text % operands
-    except (TypeError, ValueError):
-        return f"{text} {operands}"
-
-
-def _dump(site: Site, core: Core, operands: tuple[Any, ...]) -> str:
-    shown = []
-    for value in operands:
-        if isinstance(value, TileArg) and isinstance(value.type, TileType):
-            shown.append(np.array2string(value.values(value.vr, value.vc)))
-        elif isinstance(value, TensorArg):
-            shown.append(np.array2string(value.mem[value.base :].view(np.uint8)[:64]))
-        else:
-            shown.append(str(value))
-    return f"{site.span.place}: dump_data in {core.name}\n" + "\n".join(shown) + "\n"
+    return debug_text(node, read_operands(signature, core, record))

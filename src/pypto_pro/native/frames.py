@@ -61,7 +61,8 @@ CORE_INSTANCES = 3
 
 CORE = fields(
     "launch", "unit", "arena", "ub", "step", "frame", "kind", "subblock", "block_idx", "subblock_num", "slot",
-    "budget", "resume", "moved", "wrote", "status", "site", "spr", "tick", "retry", "queued",
+    "budget", "resume", "moved", "wrote", "status", "site", "tick", "retry", "queued",
+    "spr", "mask_count_mode", "mask_high", "mask_low", "call_number",
     ("snapshot", 1),
     # synchronisation; counters as of the receiving core
     ("direct", COUNTERS), ("taken", COUNTERS), ("arrivals", IDS), ("pair_arrivals", IDS), ("meeting_target", 3),

@@ -39,7 +39,8 @@ from pypto_pro.native.frames import (
 )
 from pypto_pro.native.issue import IssuedTile, operand, spec_of, write_record
 from pypto_pro.native.plan import Plan, participants, reads_tensor, takes_part
-from pypto_pro.native.scalars import Scalar
+from pypto_pro.native.scalars import Scalar, index_value
+from pypto_pro.native.services import SERVICES
 from pypto_pro.native.statements import Statements
 from pypto_pro.native.storage import Storage, most_ids, owners
 from pypto_pro.native.sync_code import (
@@ -216,6 +217,9 @@ class CoreProgram(Statements):
     def op(self, stmt: n.Op) -> None:
         """Issue an op: descriptor updates first, then the call with everything by value."""
         entry, operands, attrs = self._resolved(stmt)
+        if entry.key in SERVICES:
+            SERVICES[entry.key](self, entry.bind(operands, attrs))
+            return
         if "issue" in entry.facets:
             self._update_descriptors(entry, operands, attrs)
             entry, operands, attrs = self._resolved(stmt)
@@ -263,14 +267,14 @@ class CoreProgram(Statements):
         return Signature(entry, self.kind, specs, attrs, results)
 
     def _update_descriptors(self, entry: OpEntry, operands: tuple[Any, ...], attrs: Any) -> None:
+        """Valid shapes the op leaves behind; what must hold besides is checked by the op's function."""
         named = entry.bind(operands, attrs)
         for update in entry.facets["issue"](**named):
-            if not isinstance(update, DescriptorUpdate):
-                continue  # requirements are the op function's to check
-            tile = named[update.operand]
-            assert isinstance(tile, IssuedTile)
-            rows, cols = (v.value if isinstance(v, Scalar) else I64(v) for v in (update.rows, update.cols))
-            self.set_valid(tile.descriptor, rows, cols)
+            if isinstance(update, DescriptorUpdate):
+                tile = named[update.operand]
+                assert isinstance(tile, IssuedTile)
+                rows, cols = index_value(self.code, update.rows), index_value(self.code, update.cols)
+                self.set_valid(tile.descriptor, rows, cols)
 
     def record_memory(self, size: int) -> Value:
         """Stack memory for a record; calls of one size class share it."""

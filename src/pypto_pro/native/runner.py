@@ -88,7 +88,7 @@ def emit_begin(module: Any) -> None:
         put(code, index, core, "block_idx")
         for name, value in (
             ("budget", BUDGET), ("resume", 0), ("moved", 0), ("wrote", 1), ("status", STEP_YIELD), ("site", -1),
-            ("spr", 0), ("retry", 0), ("queued", 0),
+            ("spr", 0), ("retry", 0), ("queued", 0), ("mask_count_mode", 0), ("mask_high", -1), ("mask_low", -1),
         ):
             put(code, value, core, name)
         code.fill_bytes(code.at(core, CORE["direct"]), 0, CORE[SIZE] - CORE["direct"])

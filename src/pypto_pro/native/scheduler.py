@@ -388,10 +388,7 @@ class Run:
             if site.signature is not None and site.signature.entry is not None:
                 callbacks.run_op(site, Core(core), record, self._note)
             else:
-                text = callbacks.debug_text(site, Core(core), record)
-                if text:
-                    sys.stdout.write(text)
-                    sys.stdout.flush()
+                sys.stdout.write(callbacks.debug_output(site, Core(core), record))
         except BaseException as error:  # it must not cross generated code; the launch ends and raises it
             self._cancel(error)
 
