@@ -210,8 +210,8 @@ def test_runs_are_repeatable_and_seeds_differ() -> None:
 
 def ub_tile(addr: int, rows: int, cols: int, **type_: Any) -> Any:
     store = Storage.on_chip("UB", MemorySpace.Vec, 1 << 16)
-    tile = Tile(declared_tile(TileType([rows, cols], DataType.DT_FP32, **type_), addr, rows * cols * 4, (store,), "t"))
-    return tile
+    tile_type = TileType([rows, cols], DataType.DT_FP32, **type_)
+    return Tile(declared_tile(tile_type, addr, rows * cols * 4, (store,), "t"))
 
 
 def test_role_default_reads_sources_over_the_destination() -> None:
@@ -236,9 +236,8 @@ def test_role_default_reads_sources_over_the_destination() -> None:
     ],
 )
 def test_tensor_windows(axes: Any, transfer: Any, want: Any) -> None:
-    tensor = TensorArg(
-        TensorType(DataType.DT_FP32, (16, 32), TensorLayout.ND), np.zeros(2048, np.uint8), 0, (16, 32), (32, 1), transfer
-    )
+    type_ = TensorType(DataType.DT_FP32, (16, 32), TensorLayout.ND)
+    tensor = TensorArg(type_, np.zeros(2048, np.uint8), 0, (16, 32), (32, 1), transfer)
     rows, cols = (1, 5) if axes[0] is None else (3, 5)
     found = window_regions(tensor, (0, 2), axes, rows, cols)
     assert want is None or found == want

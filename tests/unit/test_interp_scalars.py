@@ -126,3 +126,19 @@ def test_structs_arrays_and_out_of_range_elements() -> None:
         1, types=types,
     ).printed
     assert printed == "8 8 5 6 7"
+
+
+def test_deep_expressions_are_split() -> None:
+    """Hundreds of terms: Python would refuse that many nested parentheses."""
+    kind = ScalarType(DataType.DT_INT64)
+    total: Expr = Local(Var("a", kind))
+    for _ in range(300):
+        total = Binary("+", total, Local(Var("a", kind)), kind)
+    lines: list[str] = []
+    writer = Expressions(Namespace())
+    writer.before = lines.append
+    text = writer.expr(total)
+    values: dict[str, Any] = {"v_a": 5}
+    exec("\n".join(lines), writer.space.globals, values)
+    assert eval(text, writer.space.globals, values) == 1505
+    assert lines

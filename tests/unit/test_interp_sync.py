@@ -20,7 +20,7 @@ def arrays() -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     return x, np.full_like(x, np.nan)
 
 
-FLAGGED = """
+FLAGGED = f"""
 t: T0 = make_tile(0, None, 't')
 for i in range(4):
     load(t, x, (i * 4, 0), order=None)
@@ -29,10 +29,10 @@ for i in range(4):
     mul(t, t, 2.0)
     sync_src(V, MTE3, 1)
     sync_dst(V, MTE3, 1)
-    store(y, t, (i * 4, 0), None, {store})
+    store(y, t, (i * 4, 0), None, {STORE})
     sync_src(MTE3, MTE2, 2)
     sync_dst(MTE3, MTE2, 2)
-""".format(store=STORE)
+"""
 
 
 @pytest.mark.parametrize(("schedule", "seed"), EVERY_SCHEDULE)
@@ -77,7 +77,7 @@ def test_leftover_flag_and_credit_are_listed() -> None:
     assert [c.number for c in outcome.result.leftovers["credits"]] == [5, 21]
 
 
-MUTEX = """
+MUTEX = f"""
 t: T0 = make_tile(0, None, 't')
 for i in range(4):
     mutex_lock(MTE2, 3, (3,))
@@ -87,9 +87,9 @@ for i in range(4):
     mul(t, t, 2.0)
     mutex_unlock(V, 3, (3,))
     mutex_lock(MTE3, 3, (3,))
-    store(y, t, (i * 4, 0), None, {store})
+    store(y, t, (i * 4, 0), None, {STORE})
     mutex_unlock(MTE3, 3, (3,))
-""".format(store=STORE)
+"""
 
 
 @pytest.mark.parametrize(("schedule", "seed"), EVERY_SCHEDULE)

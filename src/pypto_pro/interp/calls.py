@@ -77,6 +77,9 @@ class CallSite(Site):
     touches_gm: bool = False
     plans: dict[tuple[Any, ...], CallPlan] = field(default_factory=dict, init=False)
 
+    def forget(self) -> None:
+        self.plans.clear()
+
     def execute(self, instr: Instr) -> None:
         """Run the body once; `instr.plan` is known afterwards when somebody watches."""
         unit = self.unit_of(instr.core)

@@ -17,6 +17,7 @@ from pypto_pro.interp.call_bodies import ProgramWriter
 from pypto_pro.interp.declare import group_of_slots, initial_reference, owned_tile, tensor_record
 from pypto_pro.interp.expressions import Namespace
 from pypto_pro.interp.memory import tensor_view
+from pypto_pro.interp.sites import Site
 from pypto_pro.interp.statements import Statements, update_descriptors
 from pypto_pro.ir import walk
 from pypto_pro.ir.nodes import (
@@ -43,6 +44,12 @@ class Compiled:
     programs: dict[CoreKind, Callable[..., Any]]
     sources: dict[CoreKind, str]
     loops: dict[CoreKind, list[Span]]
+    sites: list[Site]
+
+    def forget(self) -> None:
+        """After a run: nothing of it stays."""
+        for site in self.sites:
+            site.forget()
 
 
 _COMPILED: dict[int, tuple[Kernel, Compiled]] = {}
@@ -60,7 +67,7 @@ def compiled(kernel: Kernel) -> Compiled:
 
 
 def _compile(kernel: Kernel) -> Compiled:
-    made = Compiled({}, {}, {})
+    made = Compiled({}, {}, {}, [])
     for program in kernel.programs:
         namespace = Namespace()
         text, loops = source_of(kernel, program, namespace)
@@ -68,6 +75,7 @@ def _compile(kernel: Kernel) -> Compiled:
         made.programs[program.core] = namespace.globals["program"]
         made.sources[program.core] = text
         made.loops[program.core] = loops
+        made.sites.extend(namespace.sites)
     return made
 
 

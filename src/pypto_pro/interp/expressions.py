@@ -7,10 +7,12 @@ descriptors, structs flat lists, pointers `GmPtr`.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from pypto_pro.dtypes import DataType
 from pypto_pro.interp import scalars
+from pypto_pro.interp.sites import Site
 from pypto_pro.interp.structs import StructRef, leaf_count, leaf_index
 from pypto_pro.ir.nodes import (
     Binary,
@@ -43,6 +45,9 @@ from pypto_pro.ir.types import (
     TileType,
 )
 
+MAX_DEPTH = 24
+"""Levels of an expression written in place; Python takes 200 nested parentheses, and a level may open several."""
+
 COMPARISONS = frozenset(("==", "!=", "<", "<=", ">", ">="))
 
 
@@ -60,6 +65,7 @@ class Namespace:
     """Globals of the generated module: helper functions by name and objects bound to fresh names."""
 
     def __init__(self) -> None:
+        self.sites: list[Site] = []
         self.globals: dict[str, Any] = {
             "inf": math.inf, "nan": math.nan, "in_range": in_range, "range_": range_, "StructRef": StructRef,
         }  # fmt: skip
@@ -83,6 +89,9 @@ class Expressions:
         self.space = namespace
         self.captured = captured
         self.temporaries = 0
+        self.level = 0
+        self.before: Callable[[str], None] | None = None
+        """Writes a line before the statement an expression belongs to; deep expressions are split there."""
 
     def temp(self) -> str:
         """A fresh local name."""
@@ -97,6 +106,17 @@ class Expressions:
 
     def expr(self, e: Expr) -> str:
         """Text of any expression; tiles, tensors, groups as descriptors."""
+        self.level += 1
+        text = self.written(e)
+        self.level -= 1
+        if self.level and self.level % MAX_DEPTH == 0 and self.before is not None:
+            name = self.temp()
+            self.before(f"{name} = {text}")
+            return name
+        return text
+
+    def written(self, e: Expr) -> str:
+        """The expression in place."""
         match e:
             case Const(value, type_):
                 return repr(scalars.typed(value, type_.dtype))

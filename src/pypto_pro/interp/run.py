@@ -52,8 +52,11 @@ def run(
         core.program = code.programs[core.kind](core, parameters(kernel, launch, buffers))
     if machine.calls.launched is not None:
         machine.calls.launched(machine)
-    with np.errstate(all="ignore"):
-        return run_to_end(engine)
+    try:
+        with np.errstate(all="ignore"):
+            return run_to_end(engine)
+    finally:
+        code.forget()
 
 
 def _engine(machine: Machine, schedule: str, seed: int) -> Engine:

@@ -93,6 +93,9 @@ class Site:
         assert isinstance(span, Span)
         return span
 
+    def forget(self) -> None:
+        """Drop what was kept about operands of a run: they hold on to its memories."""
+
 
 @dataclass(slots=True, eq=False)
 class OpSite(Site):
@@ -102,6 +105,8 @@ class OpSite(Site):
     attrs: dict[str, Any] = field(kw_only=True)
     run: Callable[[tuple[Any, ...]], Any] = field(init=False)
     plans: dict[tuple[Any, ...], Plan] = field(default_factory=dict, init=False)
+    updates: dict[tuple[Any, ...], tuple[tuple[str, int, int], ...]] = field(default_factory=dict, init=False)
+    """Valid shapes (operand, rows, columns) that the `issue` facet leaves behind, by operands."""
     phase: AccPhase | STPhase | None = field(init=False)
     """The unit-flag handshake it takes part in."""
 
@@ -111,6 +116,10 @@ class OpSite(Site):
         phase = self.attrs.get("phase")
         unspecified = (AccPhase.Unspecified, STPhase.Unspecified)
         self.phase = phase if isinstance(phase, AccPhase | STPhase) and phase not in unspecified else None
+
+    def forget(self) -> None:
+        self.plans.clear()
+        self.updates.clear()
 
     def plan(self, args: tuple[Any, ...]) -> Plan:
         """What these operands touch; kept by operand identity and scalar value."""

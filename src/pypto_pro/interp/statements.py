@@ -70,13 +70,16 @@ _SYNC = {
 
 def update_descriptors(site: OpSite, operands: dict[str, Tile], args: tuple[Any, ...]) -> None:
     """What the scalar unit leaves behind in an op's tile operands before issuing it; ArgumentError when it must not."""
-    named = site.named(args)
-    unmet = site.entry.unmet(named)
-    if unmet is not None:
-        raise ArgumentError(unmet, site.span)
-    for update in site.entry.facets["issue"](**named):
-        if isinstance(update, DescriptorUpdate):
-            operands[update.operand].set_valid(int(update.rows), int(update.cols))
+    updates = site.updates.get(args)
+    if updates is None:
+        named = site.named(args)
+        unmet = site.entry.unmet(named)
+        if unmet is not None:
+            raise ArgumentError(unmet, site.span)
+        found = [u for u in site.entry.facets["issue"](**named) if isinstance(u, DescriptorUpdate)]
+        updates = site.updates[args] = tuple((u.operand, int(u.rows), int(u.cols)) for u in found)
+    for operand, rows, cols in updates:
+        operands[operand].set_valid(rows, cols)
 
 
 class Statements:
@@ -84,6 +87,7 @@ class Statements:
 
     def __init__(self, namespace: Namespace, outside: dict[str, Var], captured: bool = False) -> None:
         self.text = Expressions(namespace, captured)
+        self.text.before = self.emit
         self.outside = outside
         self.lines: list[str] = []
         self.functions: list[str] = []
@@ -127,6 +131,7 @@ class Statements:
 
     def site(self, site: Site) -> str:
         """A global for a site."""
+        self.text.space.sites.append(site)
         return self.text.space.bind(site, "S")
 
     def statement(self, stmt: Stmt) -> None:
