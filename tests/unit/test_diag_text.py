@@ -61,7 +61,7 @@ def test_title_calls_consequences_and_whereabouts(source: str) -> None:
           |
         3 |     load(a, x)
           |     ^^^^^^^^^^
-          = note: kernel `softmax`; AIV1 of block 0
+          = note: in kernel `softmax`; AIV1 of block 0
           = note: in `grab` called at k.py:15
           = note: called at k.py:2
           = as a consequence: the store at line 7 writes nothing

@@ -17,6 +17,8 @@ GROUPS = {
     "D": "data",
     "M": "placement",
     "L": "the layout report",
+    "W": "host wrappers",
+    "K": "the knowledge record of a delivery",
 }
 
 

@@ -1,7 +1,8 @@
 """The long form of a code: one Markdown page each, shipped inside the package.
 
-A page holds what the code means, `## Broken` and `## Mended` with a Python block each, and `## On the device`. The
-blocks assume `import numpy as np` and `import pypto_pro.language as pl` and end with the launch, so a test runs them.
+A page holds what the code means, `## Broken` and `## Mended` with one example each, and `## On the device`; a test
+runs the examples. Kernels assume `import numpy as np` and `import pypto_pro.language as pl` and end with the launch;
+wrappers assume the kernel they name; codes of the layout report show plans.
 """
 
 from __future__ import annotations

@@ -129,8 +129,8 @@ def _facts(diagnostic: Diagnostic) -> Iterator[tuple[str, str]]:
 def _whereabouts(diagnostic: Diagnostic) -> Iterator[str]:
     """Kernel and core, unless the message, a note or a label says them already."""
     said = " ".join((diagnostic.message, *diagnostic.notes, *(span.label for span in diagnostic.spans)))
-    if diagnostic.kernel and diagnostic.kernel not in said:
-        yield f"kernel `{diagnostic.kernel}`"
+    if diagnostic.kernel and f"`{diagnostic.kernel}`" not in said:
+        yield f"in kernel `{diagnostic.kernel}`"
     if diagnostic.core and diagnostic.core not in said:
         yield diagnostic.core
 
