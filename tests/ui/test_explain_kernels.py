@@ -18,6 +18,7 @@ from pages import codes_with, example, reported, text_of, unwanted
 import pypto_pro
 from pypto_pro.diag import CODES, Diagnostic
 
+pytest.importorskip("pypto_pro.runtime.checking")
 PRELUDE = "import numpy as np\nimport pypto_pro.language as pl\n"
 GROUPS = "PSDM"
 Golden = Callable[[Path | str, str], None]
