@@ -14,9 +14,10 @@ import torch
 
 import pypto_pro
 import pypto_pro.language as pl
-from pypto_pro.diag.errors import ParserError, ParserSyntaxError, StuckError
+from pypto_pro.diag.errors import ParserError, ParserSyntaxError, StuckError, UndefinedVariableError
 from pypto_pro.ir.nodes import Kernel
 from pypto_pro.ir.parser import parse_kernel
+from pypto_pro.ir.printer import print_kernel
 from pypto_pro.runtime import launch_hooks
 from pypto_pro.runtime.inspect import find_kernel, ir_text, load_file
 from pypto_pro.runtime.platform import get_platform_info
@@ -90,10 +91,10 @@ def test_static_axes_make_variants() -> None:
 def test_datatypes_make_variants() -> None:
     @pl.jit(datatype={"x": "dt", "y": "dt"})
     def double(x: pl.Ptr[pl.DT_UINT8], y: pl.Ptr[pl.DT_UINT8]):
-        a = pl.make_tensor(x, [1, 32], dtype=dt)  # noqa: F821
-        b = pl.make_tensor(y, [1, 32], dtype=dt)  # noqa: F821
+        a = pl.make_tensor(x, [1, 32], dtype=dt)
+        b = pl.make_tensor(y, [1, 32], dtype=dt)
         with pl.section_vector():
-            kind = pl.TileType(shape=[1, 32], dtype=dt, target_memory=pl.MemorySpace.Vec)  # noqa: F821
+            kind = pl.TileType(shape=[1, 32], dtype=dt, target_memory=pl.MemorySpace.Vec)
             tiles = pl.make_tile_group(type=kind, addrs=0, mutex_ids=[0])
             t = tiles.next()
             pl.load(t, a, [0, 0])
@@ -123,7 +124,7 @@ class Plan:
 def planned(out: pl.Tensor[[1, 8], pl.DT_FP32], plan: Plan):
     with pl.section_vector():
         for i in pl.range(plan.first, 8):
-            if Sign == 1:  # noqa: F821
+            if Sign == 1:
                 out[0, i] = plan.factors[1]
             else:
                 out[0, i] = -plan.factors[0]
@@ -137,7 +138,7 @@ def test_key_and_data_of_a_launch() -> None:
     assert out[0].tolist() == [0, 0, 0, 2.5, 2.5, 2.5, 2.5, 2.5]
     planned[None, 1, {"Sign": -1}](out, Plan(6, (1.5, 2.5), True))
     assert out[0].tolist() == [7, 0, 0, 2.5, 2.5, 2.5, -1.5, -1.5]
-    with pytest.raises(ValueError, match="is_valid|legal are"):
+    with pytest.raises(ValueError, match="legal are"):
         planned[None, 1, {"Sign": 0}]
 
 
@@ -197,7 +198,7 @@ def test_source_errors_come_at_the_first_launch_and_leave_nothing() -> None:
     @pl.jit
     def k(x: pl.Tensor[[4], pl.DT_FP32], n: pl.DT_INT32):
         with pl.section_vector():
-            undefined_name + 1  # noqa: B018, F821
+            undefined_name + 1
 
     for wrong in (np.zeros(3, np.float32), np.zeros(4, np.int32)):  # arguments of tensors are checked before
         with pytest.raises((TypeError, ValueError)) as caught:
@@ -211,7 +212,7 @@ def test_source_errors_come_at_the_first_launch_and_leave_nothing() -> None:
 
 def test_scalars_are_checked_behind_the_compile_and_nothing_runs() -> None:
     x, y = data()
-    with pytest.raises(TypeError, match="pass 1.0"):
+    with pytest.raises(TypeError, match=r"pass 1\.0"):
         scale(x, y, 1)
     assert np.isnan(y).all()
 
@@ -288,7 +289,8 @@ def test_definitions_for_tooling(tmp_path: Path) -> None:
     assert (defined.name, defined.auto_mutex) == ("other", False)
     assert isinstance(defined.ir({"x": (4, 8)}), Kernel)
     assert not callable(defined)
-    text = "@pl.function\ndef f(x: pl.Tensor[[2, 8], pl.DT_FP32]):\n    with pl.section_vector():\n        x[0, 0] = 1.0\n"
+    head = "@pl.function\ndef f(x: pl.Tensor[[2, 8], pl.DT_FP32]):\n"
+    text = head + "    with pl.section_vector():\n        x[0, 0] = 1.0\n"
     assert pl.parse(text).ir().name == "f"
     path = tmp_path / "text.py"
     path.write_text(text)
@@ -298,6 +300,29 @@ def test_definitions_for_tooling(tmp_path: Path) -> None:
             pl.parse(wrong)
     with pytest.raises(ParserError):
         pl.parse(text.replace("x[0, 0] = 1.0", "import os"))
+
+
+def test_a_program_is_a_class_of_functions_that_call_each_other() -> None:
+    @pl.program
+    class Both:
+        @pl.function
+        def main(self, x: pl.Tensor[[2, 8], pl.DT_FP32], n: pl.DT_INT32):
+            with pl.section_vector():
+                x[0, 0] = self.double(n)
+
+        @pl.function
+        def double(self, n):
+            return n * 2
+
+    assert "pl.setval" in print_kernel(Both.main.ir())
+    with pytest.raises(UndefinedVariableError, match="triple"):
+
+        @pl.program
+        class Wrong:
+            @pl.function
+            def main(self, x: pl.Tensor[[2, 8], pl.DT_FP32]):
+                with pl.section_vector():
+                    x[0, 0] = self.triple(1)
 
 
 def test_the_platform_answers_for_a_launch() -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import itertools
 import linecache
+import sys
+import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -14,7 +17,7 @@ from typing import Any
 
 from pypto_pro.enums import FunctionType
 from pypto_pro.frontend.signature import read_signature
-from pypto_pro.frontend.source import KernelSource
+from pypto_pro.frontend.source import KernelSource, source_of
 from pypto_pro.ir.nodes import Kernel
 from pypto_pro.runtime.callsite import caller
 from pypto_pro.runtime.jit import JitKernel, JitOptions, PipelineConfig
@@ -87,18 +90,63 @@ def function(
 
 
 def program(cls: type | None = None, *, strict_ssa: bool = False) -> Any:
-    """A class whose methods are functions of one program; gives a namespace of `KernelDef`s, read at once."""
+    """A class whose methods are the functions of one program; gives a namespace of `KernelDef`s.
+
+    `self` is dropped and `self.m(...)` calls the method `m`. Functions that return nothing are read at once, others
+    where they are called. Raises what the front end raises (UndefinedVariableError for an unknown method).
+    """
 
     def define(owner: type) -> SimpleNamespace:
-        found = {}
-        for name, method in vars(owner).items():
-            if inspect.isfunction(method):
-                made = _define(method, None, JitOptions(), FunctionType.Opaque, strict_ssa, None)
+        found = {
+            name: _define(fn, None, JitOptions(), FunctionType.Opaque, strict_ssa, None)
+            for name, fn in _functions_of(owner).items()
+        }
+        for made in found.values():
+            if not _returns_value(source_of(made.source.fn).tree):
                 made.ir()
-                found[name] = made
         return SimpleNamespace(__name__=owner.__name__, **found)
 
     return define if cls is None else define(cls)
+
+
+def _functions_of(owner: type) -> dict[str, Any]:
+    """The methods of a class as plain functions that call each other by name, on lines as in the class's file."""
+    lines, first = inspect.getsourcelines(owner)
+    (tree,) = ast.parse(textwrap.dedent("".join(lines))).body
+    assert isinstance(tree, ast.ClassDef)
+    methods = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    text = ""
+    for method in methods:
+        method.decorator_list.clear()
+        receiver = method.args.args.pop(0).arg if method.args.args else ""
+        plain = ast.unparse(_WithoutReceiver(receiver).visit(method))
+        text += "\n" * (first + method.lineno - 2 - text.count("\n")) + plain + "\n"
+    module = sys.modules[owner.__module__]
+    namespace = dict(vars(module))
+    _execute(text, f"<pl.program {owner.__name__} {next(_texts)}>", namespace)
+    return {method.name: namespace[method.name] for method in methods}
+
+
+class _WithoutReceiver(ast.NodeTransformer):
+    def __init__(self, receiver: str) -> None:
+        self.receiver = receiver
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        """`self.m` as `m`."""
+        self.generic_visit(node)
+        is_own = isinstance(node.value, ast.Name) and node.value.id == self.receiver
+        return ast.Name(node.attr, node.ctx) if is_own else node
+
+
+def _returns_value(tree: ast.FunctionDef) -> bool:
+    return any(isinstance(node, ast.Return) and node.value is not None for node in ast.walk(tree))
+
+
+def _execute(text: str, shown: str, namespace: dict[str, Any]) -> None:
+    """Run a text so that its functions' source can be found again."""
+    compiled = compile(text, shown, "exec")
+    linecache.cache[shown] = (len(text), None, text.splitlines(True), shown)
+    exec(compiled, namespace)  # the author's own text
 
 
 def _scope() -> Mapping[str, Any] | None:
@@ -124,10 +172,8 @@ def parse(code: str, filename: str = "<string>") -> Any:
     ValueError when it defines none or several, SyntaxError when it is not Python; errors of the front end pass through.
     """
     shown = filename if filename != "<string>" else f"<pl.parse {next(_texts)}>"
-    compiled = compile(code, shown, "exec")
-    linecache.cache[shown] = (len(code), None, code.splitlines(True), shown)
     namespace: dict[str, Any] = {"__name__": shown, "pl": import_module(__package__)}
-    exec(compiled, namespace)  # the author's own text
+    _execute(code, shown, namespace)
     found = {id(v): v for v in namespace.values() if isinstance(v, KernelDef | JitKernel) or _is_program(v)}
     if len(found) != 1:
         raise ValueError(f"{shown} must define exactly one function or program, found {len(found)}")
