@@ -82,6 +82,9 @@ class Bench:
         if case.values is not None:
             for name, spec in case.operands.items():
                 self._fill(name, spec, *case.values)
+        for name, spec in case.operands.items():
+            if isinstance(spec, T) and spec.data is not None:
+                self.named[name].put(np.asarray(spec.data).astype(spec.dtype.numpy))
 
     def _make(self, name: str, spec: Any) -> Any:
         if isinstance(spec, T):
@@ -103,8 +106,6 @@ class Bench:
         operand = self.named[name]
         if isinstance(spec, T):
             operand.put_bits(self.random_bits(spec.dtype, spec.shape, low, high))
-            if spec.data is not None:
-                operand.put(np.asarray(spec.data).astype(spec.dtype.numpy))
         elif isinstance(spec, G) and spec.dtype.bits() >= 8:
             count = len(self.buffers[name]) // spec.dtype.nbytes
             self.buffers[name][:] = self.random_bits(spec.dtype, (count,), low, high).view(np.uint8)
