@@ -73,10 +73,21 @@ def test_null_tensor_reads_zero() -> None:
     np.testing.assert_array_equal(y[:4], 0)
 
 
-def test_op_past_its_memory_space_is_left_out() -> None:
+def test_op_past_its_memory_space_is_clipped() -> None:
+    for schedule, seed in EVERY_SCHEDULE:
+        x, y = arrays()
+        body = copy_rows("0", "0").replace("make_tile(0", "make_tile(253696")  # two of four rows fit
+        with pytest.warns(OutOfBoundsWarning, match="UB of AIV"):
+            outcome = run_vector(f"{X}, {Y}", body, x, y, types=T, schedule=schedule, seed=seed)
+        assert outcome.result.finished
+        np.testing.assert_array_equal(y[:2], x[:2])
+        np.testing.assert_array_equal(y[2:4], 0)
+
+
+def test_extents_no_memory_could_hold_leave_the_op_out() -> None:
     x, y = arrays()
-    body = copy_rows("0", "0").replace("make_tile(0", "make_tile(253696")
-    with pytest.warns(OutOfBoundsWarning, match="UB of AIV"):
+    body = copy_rows("0", "0").replace("load(", "set_validshape(t, 1000000000, 1000000000)\nload(")
+    with pytest.warns(OutOfBoundsWarning):
         assert run_vector(f"{X}, {Y}", body, x, y, types=T).result.finished
     assert np.isnan(y).all()
 

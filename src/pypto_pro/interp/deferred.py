@@ -131,7 +131,7 @@ class Deferred(Engine):
         writes = [(f.store, *bounds(f.regions)) for f in plan.footprints if f.effect is not Effect.READ]
         if not plan.runs:
             return Flight(instr, _nothing, [])
-        if plan.atomic or plan.overruns:  # read-modify-write at arrival; a clipped transfer has no plain views
+        if plan.atomic or plan.overruns or plan.spills:  # adds on arrival; clipped transfers have no plain views
             return Flight(instr, lambda: self.apply(instr, site), writes)
         views = plan.deferred
         if views is None:

@@ -14,7 +14,7 @@ from pypto_pro.interp.debug import DebugSite
 from pypto_pro.interp.machine import Core, Instr, Machine, Pipe
 from pypto_pro.interp.memory import SimTensor, SimTile
 from pypto_pro.interp.services import ServiceSite
-from pypto_pro.interp.sites import Kind, OpSite, Site
+from pypto_pro.interp.sites import Kind, OpSite, Site, run_clipped
 from pypto_pro.interp.sync import UnitFlag, Waitable
 
 if TYPE_CHECKING:
@@ -157,8 +157,12 @@ class Engine:
 
     def apply(self, instr: Instr, site: OpSite) -> None:
         """The op's meaning on its operands."""
+        assert instr.plan is not None
         try:
-            site.run(instr.args)
+            if instr.plan.spills:
+                run_clipped(site, instr.args, instr.plan.spills)
+            else:
+                site.run(instr.args)
         except Exception as error:
             error.add_note(f"while simulating `{site.name}` at {site.span.place}")
             raise

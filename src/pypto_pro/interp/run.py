@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from typing import TextIO
 
 import numpy as np
 
+from pypto_pro.enums import CoreKind
+from pypto_pro.interp.blas import one_thread
 from pypto_pro.interp.compile import compiled
 from pypto_pro.interp.declare import buffers_of, parameters
 from pypto_pro.interp.deferred import Latest, Random
@@ -52,8 +55,9 @@ def run(
         core.program = code.programs[core.kind](core, parameters(kernel, launch, buffers))
     if machine.calls.launched is not None:
         machine.calls.launched(machine)
+    multiplies = kernel.program(CoreKind.CUBE) is not None
     try:
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), one_thread() if multiplies else nullcontext():
             return run_to_end(engine)
     finally:
         code.forget()

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from pypto_pro.analysis.accesses import Touch, bounds, touches
 from pypto_pro.diag import Span
@@ -61,11 +64,16 @@ class Overrun:
 
 @dataclass(slots=True, eq=False)
 class Plan:
-    """What an instruction touches. `runs` is False when it would leave its memory space and is left out."""
+    """What an instruction touches, clipped to its memories.
+
+    `spills`: bytes an operand's memory space would need for the op, where that is more than it has. `runs` is False for
+    an op that starts before its space or that no space could hold: it is left out.
+    """
 
     footprints: tuple[Footprint, ...]
     overruns: tuple[Overrun, ...] = ()
     runs: bool = True
+    spills: dict[str, int] = field(default_factory=dict)
     atomic: bool = False
     deferred: Any = None
     """Write-back views made by the deferring schedules, and free for them."""
@@ -156,6 +164,7 @@ def make_plan(site: OpSite, args: tuple[Any, ...]) -> Plan:
         return Plan((), tuple(o for o in huge if o is not None), runs=False)
     footprints: list[Footprint] = []
     overruns: list[Overrun] = []
+    spills: dict[str, int] = {}
     runs = True
     for touch in touches(site.entry, named):
         operand = named[touch.operand]
@@ -164,13 +173,43 @@ def make_plan(site: OpSite, args: tuple[Any, ...]) -> Plan:
             continue
         store = operand.stores[touch.sub or 0]
         low, high = bounds(touch.regions)
-        if low >= 0 and high <= store.capacity:
-            footprints.append(Footprint(touch.operand, touch.effect, store, touch.regions))
-        elif touch.effect is not Effect.CLOBBER:
-            overruns.append(_overrun(touch, operand.name, low, high, store.capacity, store.name))
-            runs = False
+        regions = touch.regions
+        if low < 0 or high > store.capacity:
+            regions = tuple(clipped(regions, store.capacity))
+            if touch.effect is not Effect.CLOBBER:
+                overruns.append(_overrun(touch, operand.name, low, high, store.capacity, store.name))
+            spills[touch.operand] = max(high, spills.get(touch.operand, 0))
+            runs = runs and low >= 0
+        if regions:
+            footprints.append(Footprint(touch.operand, touch.effect, store, regions))
     atomic = any(f.effect is Effect.ATOMIC for f in footprints)
-    return Plan(tuple(footprints), tuple(overruns), runs, atomic)
+    return Plan(tuple(footprints), tuple(overruns), runs, spills, atomic)
+
+
+def run_clipped(site: OpSite, args: tuple[Any, ...], spills: dict[str, int]) -> None:
+    """The op on longer copies of the spaces it leaves: reads past the end give zero, writes there are dropped."""
+    longer: dict[int, NDArray[np.uint8]] = {}
+    shorter: dict[int, NDArray[np.uint8]] = {}
+    moved = []
+    for param, arg in zip(site.entry.data_params, args, strict=True):
+        needed = spills.get(param.name)
+        if needed is None:
+            moved.append(arg)
+            continue
+        for mem in (arg.mem, *arg.peers):
+            if id(mem) not in longer or longer[id(mem)].size < needed:
+                copy = np.zeros(max(needed, mem.size), np.uint8)
+                copy[: mem.size] = mem
+                longer[id(mem)], shorter[id(mem)] = copy, mem
+        moved.append(replace(arg, mem=longer[id(arg.mem)], peers=tuple(longer[id(m)] for m in arg.peers)))
+    site.run(tuple(replace(a, mem=longer[id(a.mem)]) if _shares(a, longer) else a for a in moved))
+    for key, mem in shorter.items():
+        mem[:] = longer[key][: mem.size]
+
+
+def _shares(arg: Any, longer: dict[int, NDArray[np.uint8]]) -> bool:
+    """Whether an operand inside its space lies in a memory another operand leaves: both must see one copy."""
+    return isinstance(arg, SimTile) and id(arg.mem) in longer
 
 
 def _too_large(name: str, tile: SimTile) -> Overrun | None:
