@@ -21,6 +21,7 @@ from pypto_pro.cli import ir as ir_command
 from pypto_pro.cli import ops as ops_command
 from pypto_pro.diag import CODES
 from pypto_pro.diag.errors import CheckError, ParserTypeError
+from pypto_pro.dtypes import DataType
 from pypto_pro.ops.entry import OpEntry
 
 
@@ -232,10 +233,11 @@ def test_ir_target(text: str, parsed: tuple[str, str | None]) -> None:
 def test_ir_keys_and_shapes() -> None:
     assert ir_command.parse_key("mode=3") == ("mode", 3)
     assert ir_command.parse_key("causal=True") == ("causal", True)
-    assert ir_command.parse_key("dtype=DT_FP16") == ("dtype", "DT_FP16")
+    assert ir_command.parse_key("dt=DT_FP16") == ("dt", DataType.DT_FP16)
+    assert ir_command.parse_key("name=fast") == ("name", "fast")
     assert ir_command.parse_shape("x=2x30") == ("x", (2, 30))
     assert ir_command.parse_shape("x=") == ("x", ())
-    for wrong in ("x", "=3"):
+    for wrong in ("x", "=3", "dt=DT_FP15"):
         with pytest.raises(click.BadParameter):
             ir_command.parse_key(wrong)
     for wrong in ("x", "x=2x0", "x=axb"):
@@ -247,3 +249,56 @@ def test_ir_of_a_missing_file_is_a_usage_error() -> None:
     done = run("ir", "nowhere.py:k")
     assert done.exit_code == 2
     assert "no file 'nowhere.py'" in done.output
+
+
+KERNEL = """\
+import pypto_pro.language as pl
+
+@pl.jit
+def copy(x: pl.Tensor[[pl.STATIC, 64], pl.DT_FP32], y: pl.Tensor[[pl.STATIC, 64], pl.DT_FP32]):
+    with pl.section_vector():
+        tiles = pl.make_tile_group(type=pl.TileType(shape=[x.shape[0], 64], dtype=pl.DT_FP32), addrs=0, mutex_ids=[3])
+        pl.load(tiles[0], x, [0, 0])
+        pl.store(y, tiles[0], [0, {offset}])
+"""
+
+
+def kernel_file(tmp_path: Path, offset: str = "0") -> str:
+    file = tmp_path / "copy_kernel.py"
+    file.write_text(KERNEL.replace("{offset}", offset), encoding="utf-8")
+    return str(file)
+
+
+def test_ir_prints_a_variant_before_and_after_a_pass(tmp_path: Path) -> None:
+    file = kernel_file(tmp_path)
+    shapes = ("--shape", "x=8x64", "--shape", "y=8x64")
+    done = run("ir", f"{file}:copy", *shapes)
+    assert done.exit_code == 0, done.output
+    assert "TileType([8, 64]" in done.output
+    assert "mutex_lock(MTE2" in done.output
+    plain = run("ir", file, *shapes, "--after", "frontend", "--core", "vector").output
+    assert "pl.load" in plain
+    assert "mutex_lock" not in plain
+
+
+def test_ir_of_a_wrong_kernel_is_a_finding_at_its_line(tmp_path: Path) -> None:
+    done = run("ir", kernel_file(tmp_path, "offst"), "--shape", "x=8x64", "--shape", "y=8x64")
+    assert done.exit_code == 1
+    assert "error[P004] UndefinedVariableError: `offst` is not defined" in done.stderr
+    assert "copy_kernel.py:8:34" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("target", "options", "message"),
+    [
+        (":cpoy", (), "no kernel `cpoy`; did you mean `copy`?"),
+        ("", ("--after", "nothing"), "unknown pass `nothing`"),
+        ("", ("--shape", "z=8x64"), "`z` is no tensor parameter"),
+        ("", ("--core", "scalar"), "'scalar' is not one of"),
+    ],
+)
+def test_ir_wrong_usage(tmp_path: Path, target: str, options: tuple[str, ...], message: str) -> None:
+    shapes = ("--shape", "x=8x64", "--shape", "y=8x64")
+    done = run("ir", kernel_file(tmp_path) + target, *shapes, *options)
+    assert done.exit_code == 2
+    assert message in done.output

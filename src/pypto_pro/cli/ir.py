@@ -4,21 +4,35 @@ from __future__ import annotations
 
 import ast
 from pathlib import Path
+from typing import Any
 
 import click
+
+from pypto_pro.diag.errors import DiagnosticError
+from pypto_pro.diag.names import did_you_mean
+from pypto_pro.dtypes import DataType
 
 CORES = ("cube", "vector")
 
 
 def parse_key(text: str) -> tuple[str, object]:
-    """`NAME=VALUE` of a tiling key or datatype field: the value as a Python literal, else as a name."""
+    """`NAME=VALUE`: the value of a tiling key as a Python literal, `DT_...` of a datatype variable as a `DataType`."""
     name, equals, value = text.partition("=")
     if not equals or not name:
         raise click.BadParameter(f"'{text}' is not NAME=VALUE")
+    if value.startswith("DT_"):
+        return name, _dtype(value)
     try:
         return name, ast.literal_eval(value)
     except (ValueError, SyntaxError):
         return name, value
+
+
+def _dtype(name: str) -> DataType:
+    if name not in DataType.__members__:
+        near = did_you_mean(name, DataType.__members__)
+        raise click.BadParameter(f"unknown dtype '{name}'" + (f"; {near}" if near else ""))
+    return DataType[name]
 
 
 def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
@@ -52,6 +66,13 @@ def command(target: str, after: str | None, core: str | None, keys: tuple[str, .
         raise click.UsageError(f"no file '{file}'")
     from pypto_pro.runtime.inspect import ir_text
 
-    chosen = dict(parse_key(text) for text in keys)
-    sizes = dict(parse_shape(text) for text in shapes)
-    click.echo(ir_text(file, kernel, after=after, core=core, key=chosen, shapes=sizes))
+    chosen = dict(map(parse_key, keys))
+    dtypes = {name: value for name, value in chosen.items() if isinstance(value, DataType)}
+    key: dict[str, Any] = {name: value for name, value in chosen.items() if name not in dtypes}
+    try:
+        text = ir_text(file, kernel, after, core, key or None, dict(map(parse_shape, shapes)), datatypes=dtypes or None)
+    except DiagnosticError:
+        raise  # a mistake in the kernel
+    except (OSError, LookupError, ValueError, TypeError) as error:
+        raise click.UsageError(str(error.args[0] if isinstance(error, KeyError) else error)) from error
+    click.echo(text)
