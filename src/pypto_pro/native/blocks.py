@@ -12,7 +12,7 @@ from pypto_pro.dtypes import DataType
 from pypto_pro.enums import TensorLayout
 from pypto_pro.native import codecs, frames, lanes, math
 from pypto_pro.native import convert as conversions
-from pypto_pro.native.calls import Signature, Tile, store_scalar
+from pypto_pro.native.calls import ScalarSpec, Signature, Tile, store_scalar
 from pypto_pro.native.emit import I32, I64, VOID, Code, Value, splat, suffix, vector
 from pypto_pro.native.engine import host
 from pypto_pro.native.lanes import Lanes, arithmetic
@@ -51,7 +51,9 @@ class Emitter:
 
     def result(self, value: Scalar, index: int = 0) -> None:
         """Give the op's `index`-th result, in the dtype of its variable."""
-        dtype = self.signature.results[index]
+        spec = self.signature.results[index]
+        assert isinstance(spec, ScalarSpec)
+        dtype = spec.dtype
         converted = codecs.convert(self.code, value.value, value.dtype, dtype)
         store_scalar(self.code, converted, dtype, self.record, self.signature.result_offsets[index])
 

@@ -13,6 +13,7 @@ import struct
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,7 @@ from pypto_pro.native.calls import (
 )
 from pypto_pro.native.frames import ARENA, CORE, UB_STEP, WORD, TensorRecord
 from pypto_pro.native.program import Site
+from pypto_pro.native.vector_unit import VectorUnit, read_register, type_of, write_register
 from pypto_pro.ops.debug_text import debug_text
 from pypto_pro.ops.operands import TileArg
 from pypto_pro.ops.tensors import TensorArg
@@ -142,6 +144,30 @@ def write_result(value: Any, dtype: DataType, address: int) -> None:
 # --- running a meaning ------------------------------------------------------------------------------------------------
 
 
+def run_register_op(site: Site, unit: VectorUnit, core: Core, record: int, report: Any) -> None:
+    """Apply the meaning of a register op; targets start with what they held."""
+    signature = site.signature
+    assert signature is not None
+    assert signature.entry is not None
+    operands = []
+    for spec, offset in zip(signature.specs, signature.offsets, strict=False):
+        register = read_register(spec, record + offset)
+        operands.append(_read(spec, core, record + offset) if register is None else register)
+    places = [record + offset for offset in signature.result_offsets]
+    unit.old = tuple(read_register(spec, at) for spec, at in zip(signature.results, places, strict=True))
+    unit.targets = tuple(type_of(spec) for spec in signature.results)
+    unit.outside = partial(report, site)
+    named = signature.entry.bind(operands, signature.attrs)
+    with np.errstate(all="ignore"):
+        result = signature.entry.meaning(unit, **named)  # type: ignore[misc]
+    results = result if isinstance(result, tuple) else (result,)
+    for value, spec, at in zip(results, signature.results, places, strict=False):
+        if isinstance(spec, ScalarSpec):
+            write_result(value, spec.dtype, at)
+        else:
+            write_register(value, spec, at)
+
+
 def run_op(site: Site, core: Core, record: int, report: Any) -> None:
     """Apply the meaning of a site's op. `report(site, message)` hears of accesses out of bounds.
 
@@ -163,8 +189,9 @@ def run_op(site: Site, core: Core, record: int, report: Any) -> None:
     for name, tile in moved.items():
         named[name].mem[:] = tile.mem[: named[name].mem.size]
     results = result if isinstance(result, tuple) else (result,)
-    for value, dtype, offset in zip(results, signature.results, signature.result_offsets, strict=False):
-        write_result(value, dtype, record + offset)
+    for value, spec, offset in zip(results, signature.results, signature.result_offsets, strict=False):
+        assert isinstance(spec, ScalarSpec)
+        write_result(value, spec.dtype, record + offset)
 
 
 def _overruns(site: Site, named: Mapping[str, Any], report: Any) -> list[tuple[str, int]]:

@@ -3,7 +3,7 @@
 An op function takes (core record, operand record). The record holds everything by value, so that a call can be kept and
 made later. A `Signature` says statically what the record contains; equal signatures share one function.
 
-Record: site number, spare word, the operands in order, one word for each result.
+Record: site number, spare word, the operands in order, then the results (scalars one word each).
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from typing import Any, TypeAlias
 
 from pypto_pro.dtypes import DataType
 from pypto_pro.enums import CoreKind, MemorySpace, TensorLayout
+from pypto_pro.hw.a5 import REGISTER_BYTES
 from pypto_pro.ir.types import PtrType, StructType, TensorType, TileType
 from pypto_pro.native import codecs, frames
 from pypto_pro.native.emit import I64, PTR, Code, Value
-from pypto_pro.native.frames import ARENA, CORE, PTR_BYTES, UB_STEP, WORD, TensorRecord
+from pypto_pro.native.frames import ARENA, CORE, PTR_BYTES, UB_STEP, UNALIGN_BYTES, WORD, TensorRecord
 from pypto_pro.native.scalars import Scalar
 from pypto_pro.ops.entry import OpEntry
 
@@ -125,7 +126,52 @@ class NothingSpec:
     text = "nothing"
 
 
-Spec: TypeAlias = TileSpec | TensorSpec | PtrSpec | ScalarSpec | SequenceSpec | StructSpec | NothingSpec
+@dataclass(frozen=True, slots=True)
+class RegSpec:
+    """A vector register: its 256 bytes."""
+
+    dtype: DataType
+    size = REGISTER_BYTES
+
+    @property
+    def text(self) -> str:
+        """What the generated code depends on."""
+        return f"reg {self.dtype.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class MaskSpec:
+    """A predicate: one byte, 0 or 1, a register byte."""
+
+    size = REGISTER_BYTES
+    text = "mask"
+
+
+@dataclass(frozen=True, slots=True)
+class AddrRegSpec:
+    """An address register: its offset in elements."""
+
+    dtype: DataType
+    size = WORD
+
+    @property
+    def text(self) -> str:
+        """What the generated code depends on."""
+        return f"addr_reg {self.dtype.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class UnalignSpec:
+    """A staging register of an unaligned stream: address, number of pending bytes, the bytes."""
+
+    size = UNALIGN_BYTES
+    text = "unalign"
+
+
+Spec: TypeAlias = (
+    TileSpec | TensorSpec | PtrSpec | ScalarSpec | SequenceSpec | StructSpec | NothingSpec
+    | RegSpec | MaskSpec | AddrRegSpec | UnalignSpec
+)
 
 
 @dataclass(frozen=True)
@@ -136,7 +182,9 @@ class Signature:
     core: CoreKind
     specs: tuple[Spec, ...]
     attrs: tuple[tuple[str, Any], ...]
-    results: tuple[DataType, ...]
+    results: tuple[Spec, ...]
+    registers: bool = False
+    """A register op of a vector function."""
 
     @cached_property
     def offsets(self) -> tuple[int, ...]:
@@ -145,9 +193,9 @@ class Signature:
         for spec in self.specs:
             positions.append(position)
             position += spec.size
-        for _ in self.results:
+        for spec in self.results:
             positions.append(position)
-            position += WORD
+            position += spec.size
         return (*positions, position)
 
     @property
@@ -164,7 +212,7 @@ class Signature:
     def text(self) -> str:
         """Canonical text; equal text means equal code."""
         key = self.entry.key if self.entry is not None else ""
-        parts = (key, self.core.value, *(s.text for s in self.specs), repr(self.attrs), repr(self.results))
+        parts = (key, self.core.value, *(s.text for s in self.specs), repr(self.attrs), *(s.text for s in self.results))
         return "\n".join(parts)
 
     @property

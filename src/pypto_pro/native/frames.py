@@ -160,11 +160,13 @@ class TensorRecord:
         return self.transfer + 3 * WORD
 
 
+UNALIGN_BYTES = 2 * WORD + 256
+"""A staging register of an unaligned stream: address, number of pending bytes, room for them."""
 PTR_BYTES = 3 * WORD
 """A pointer value: address, then the bounds of the buffer it came from."""
 
 OPERANDS = 2 * WORD
-"""An operand record starts with the site number and a spare word; operands follow, then results of one word each."""
+"""An operand record starts with the site number and a spare word; operands follow, then results."""
 
 
 def core_slots(kinds: tuple[CoreKind, ...]) -> tuple[tuple[CoreKind, int], ...]:

@@ -21,7 +21,7 @@ from pypto_pro.hw.a5 import UNICAST_AIV1_STEP
 from pypto_pro.ir import nodes as n
 from pypto_pro.ir.types import PtrType, ScalarType, StructType, TensorType
 from pypto_pro.native import frames
-from pypto_pro.native.calls import Signature, load_scalar
+from pypto_pro.native.calls import ScalarSpec, Signature, load_scalar
 from pypto_pro.native.emit import I1, I32, I64, PTR, VOID, Code, Value
 from pypto_pro.native.expressions import Expressions
 from pypto_pro.native.frames import (
@@ -42,7 +42,7 @@ from pypto_pro.native.plan import Plan, participants, reads_tensor, takes_part
 from pypto_pro.native.scalars import Scalar, index_value
 from pypto_pro.native.services import SERVICES
 from pypto_pro.native.statements import Statements
-from pypto_pro.native.storage import Storage, most_ids, owners
+from pypto_pro.native.storage import Storage, binders, most_ids, owners
 from pypto_pro.native.sync_code import (
     DO_FLAG_SET,
     DO_FLAG_WAIT,
@@ -119,6 +119,7 @@ class CoreProgram(Statements):
         self._resume: Any = None
         self._points = 0
         self._poll_sizes: list[Any] = []
+        self._binders: dict[str, set[int]] | None = None
 
     def emit(self) -> ProgramCode:
         """The whole function."""
@@ -263,7 +264,7 @@ class CoreProgram(Statements):
         self, entry: OpEntry, operands: tuple[Any, ...], attrs: tuple[tuple[str, Any], ...], stmt: n.Op
     ) -> Signature:
         specs = tuple(spec_of(value, self.kind) for value in operands)
-        results = tuple(v.type.dtype for v in stmt.results if isinstance(v.type, ScalarType))
+        results = tuple(ScalarSpec(v.type.dtype) for v in stmt.results if isinstance(v.type, ScalarType))
         return Signature(entry, self.kind, specs, attrs, results)
 
     def _update_descriptors(self, entry: OpEntry, operands: tuple[Any, ...], attrs: Any) -> None:
@@ -300,8 +301,9 @@ class CoreProgram(Statements):
 
     def _take_results(self, stmt: n.Op, signature: Signature) -> None:
         memory = self._records.get(-(-signature.size // 64) * 64)
-        for var, dtype, offset in zip(stmt.results, signature.results, signature.result_offsets, strict=True):
-            self.assign(var, load_scalar(self.code, dtype, memory, offset))
+        for var, spec, offset in zip(stmt.results, signature.results, signature.result_offsets, strict=True):
+            assert isinstance(spec, ScalarSpec)
+            self.assign(var, load_scalar(self.code, spec.dtype, memory, offset))
 
     def _after_op(self, stmt: n.Op) -> None:
         """Mark writes for polling loops; in a mixed kernel cores take turns at every GM access."""
@@ -310,6 +312,13 @@ class CoreProgram(Statements):
         if self.plan.mixed and reads_tensor(stmt) and not stmt.results:
             self.code.store(I64(1), self.core, CORE["moved"])
             self.give_way(STEP_YIELD)
+
+    def bound_outside(self, call: n.Stmt) -> set[str]:
+        """Names of variables that get a value outside a vector function or SIMT call."""
+        if self._binders is None:
+            self._binders = binders(self.program.body)
+        params = {v.name for v in self.kernel.params}
+        return params | {name for name, where in self._binders.items() if where != {id(call)}}
 
     def site(self, stmt: n.Stmt, signature: Signature | None = None) -> int:
         """Number of a new site."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import llvmlite.ir as ir
 
-from pypto_pro.native import engine, sync_code
+from pypto_pro.native import engine, sync_code, vector_edges
 from pypto_pro.native.emit import I32, I64, PTR, VOID, Code, Value
 from pypto_pro.native.frames import (
     BLOCK_DONE,
@@ -309,6 +309,7 @@ def _restore_rounding(code: Code, saved: Value) -> None:
 
 EXPORTS = (
     "run", "run_tick", "op_callback", "sync_do", "sync_issue", "sync_lock", "sync_barrier", "sync_poll",
+    "vf_edge_load", "vf_edge_store",
 )  # fmt: skip
 
 
@@ -317,7 +318,7 @@ def functions() -> dict[str, int]:
     """Addresses of the functions programs call, and of `run`."""
     module = ir.Module("runner")
     for emit in (emit_callback, emit_tick, sync_code.emit_all, emit_begin, emit_turn, emit_block, emit_claiming,
-                 emit_parking, emit_run):  # fmt: skip
+                 emit_parking, emit_run, vector_edges.emit_edge_load, vector_edges.emit_edge_store):  # fmt: skip
         emit(module)
     return engine.link(engine.compile_module(str(module)), EXPORTS, {})
 

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pypto_pro.diag.errors import StuckError
-from pypto_pro.enums import CoreKind
+from pypto_pro.enums import CoreKind, MemorySpace
 from pypto_pro.ir.launch import BufferValue, Launch, TilingValue
 from pypto_pro.ir.nodes import Var
 from pypto_pro.ir.types import PtrType, ScalarType, TensorType
@@ -45,6 +45,7 @@ from pypto_pro.native.frames import (
 from pypto_pro.native.plan import Plan
 from pypto_pro.native.program import Site
 from pypto_pro.native.stuck import describe
+from pypto_pro.native.vector_unit import VectorUnit
 
 Words = NDArray[np.int64]
 SHORT_SECONDS = 150e-6
@@ -147,6 +148,7 @@ class Run:
         self.workers = 0
         self.finished = False
         self.keep: list[Any] = []
+        self.vector_units: dict[int, VectorUnit] = {}
         self._callback = _CALLBACK(self._call_back)
         self._tick = _TICK(self._look)
         areas = np.array([w for area in executable.areas for w in area] or [0], np.int64)
@@ -384,13 +386,22 @@ class Run:
     def _call_back(self, core: int, record: int) -> None:
         """Generated code needs Python: an op's meaning, or a debugging statement."""
         site = self.executable.sites[callbacks.word_at(record)]
+        signature = site.signature
         try:
-            if site.signature is not None and site.signature.entry is not None:
-                callbacks.run_op(site, Core(core), record, self._note)
-            else:
+            if signature is None or signature.entry is None:
                 sys.stdout.write(callbacks.debug_output(site, Core(core), record))
+            elif signature.registers:
+                callbacks.run_register_op(site, self._unit_of(core), Core(core), record, self._note)
+            else:
+                callbacks.run_op(site, Core(core), record, self._note)
         except BaseException as error:  # it must not cross generated code; the launch ends and raises it
             self._cancel(error)
+
+    def _unit_of(self, core: int) -> VectorUnit:
+        unit = self.vector_units.get(core)
+        if unit is None:
+            unit = self.vector_units[core] = VectorUnit(core, Core(core).space(MemorySpace.Vec, foreign=False))
+        return unit
 
     def _note(self, site: Site, message: str) -> None:
         self.warnings.setdefault((site, message))

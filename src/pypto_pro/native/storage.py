@@ -23,7 +23,7 @@ from pypto_pro.ir.types import (
     TensorType,
     TileType,
 )
-from pypto_pro.ir.walk import statements, walk
+from pypto_pro.ir.walk import blocks, bound_vars, statements, walk
 from pypto_pro.native import codecs, frames
 from pypto_pro.native.emit import I64, PTR, Code, Value
 from pypto_pro.native.frames import PTR_BYTES, WORD, TensorRecord
@@ -192,3 +192,24 @@ def store_pointer(code: Code, value: tuple[Value, Value, Value], address: Value)
 def sides(core: CoreKind) -> int:
     """0 for the cube core, 1 for vector cores: the index of per-kind arrays."""
     return 0 if core is CoreKind.CUBE else 1
+
+
+def binders(body: n.Block, owner: int = 0) -> dict[str, set[int]]:
+    """For every variable the calls (by id of the statement, 0: none) in which it gets a value."""
+    found: dict[str, set[int]] = {}
+    for stmt in body:
+        inside = owner or (id(stmt) if isinstance(stmt, n.VfCall | n.SimtLaunch) else 0)
+        for var in bound_vars(stmt):
+            found.setdefault(var.name, set()).add(owner)
+        for name, where in _nested(stmt, inside).items():
+            found.setdefault(name, set()).update(where)
+    return found
+
+
+def _nested(stmt: n.Stmt, owner: int) -> dict[str, set[int]]:
+    found: dict[str, set[int]] = {}
+    for block in blocks(stmt):
+        for name, where in binders(block, owner).items():
+            found.setdefault(name, set()).update(where)
+    return found
+

@@ -275,3 +275,107 @@ class Builder(Protocol):
 
     def result(self, value: NativeScalar, index: int = 0) -> None:
         """Give the op's `index`-th result."""
+
+
+# --- register ops of vector functions ---------------------------------------------------------------------------------
+
+
+class NativeReg(Protocol):
+    """A register operand."""
+
+    @property
+    def dtype(self) -> DataType: ...
+    @property
+    def width(self) -> int:
+        """Bytes of a lane."""
+
+    @property
+    def count(self) -> int:
+        """Number of lanes."""
+
+    @property
+    def lanes(self) -> Lanes:
+        """Values to compute with; floats as FP32."""
+
+    def as_(self, dtype: DataType) -> NativeReg:
+        """The same bytes as a register of another dtype; an unsigned dtype gives bit patterns."""
+
+
+class NativeMask(Protocol):
+    """A predicate operand."""
+
+    def lanes(self, width: int) -> Lanes:
+        """BOOL lanes for elements of `width` bytes: their first bits."""
+
+
+class VectorUnitBuilder(Protocol):
+    """Handed to the `lower` facet of a register op, whose code is emitted inline.
+
+        @entry.lower
+        def _(k: VectorUnitBuilder, src0: NativeReg, src1: NativeReg, mask: NativeMask, mode: MergeMode | None) -> Any:
+            k.give(src0.lanes + src1.lanes, mask, mode)
+
+    One `give...` a target, in their order. Returning NotImplemented before anything was given takes the meaning.
+    """
+
+    targets: list[Any]
+    """Types of the target names (RegType, MaskType, ...)."""
+
+    def give(self, values: Lanes, mask: NativeMask | None = None, mode: Any = None) -> None:
+        """The next target: values rounded to its dtype; inactive lanes 0, or the old ones under MERGING."""
+
+    def give_bits(self, reg: NativeReg, mask: NativeMask | None = None, mode: Any = None) -> None:
+        """The next target: bytes as they are; masked by lanes of the register's width."""
+
+    def give_mask(self, active: Lanes, width: int) -> None:
+        """The next target, a mask: the first bit of every lane of `width` bytes."""
+
+    def old(self, index: int = 0) -> Any:
+        """What a target held before the op: a NativeReg or NativeMask."""
+
+    def full(self, number: Any, dtype: DataType) -> Lanes:
+        """A number, converted to `dtype`, in every lane."""
+
+    def indices(self, dtype: DataType, start: Any = 0, step: int = 1) -> Lanes:
+        """start + step * lane index."""
+
+    def first(self, limit: Any, width: int) -> Lanes:
+        """BOOL lanes of `width` bytes: lane index < limit (unsigned 32-bit)."""
+
+    def choice(self, pattern: Sequence[bool]) -> Lanes:
+        """BOOL lanes known now."""
+
+    def shuffle(self, values: Lanes, order: Sequence[int], other: Lanes | None = None) -> Lanes:
+        """Lanes picked by number from `values`, then `other`."""
+
+    def fold(self, values: Lanes, combine: Callable[[Lanes, Lanes], Lanes]) -> NativeScalar:
+        """All lanes combined into one: the upper half onto the lower half, again and again."""
+
+    def placed(self, numbers: Sequence[NativeScalar], dtype: DataType) -> Lanes:
+        """A register of `dtype` holding the numbers in its first lanes, 0 elsewhere."""
+
+    def with_lane(self, values: Lanes, index: int, bits: NativeScalar, dtype: DataType) -> NativeReg:
+        """Lanes stored as `dtype`, with the bit pattern of one of them replaced by an integer."""
+
+    def element_start(self, tile: Any, offset: Any) -> NativeScalar:
+        """Byte offset of a load or store offset (none, elements, [row, col], address register)."""
+
+    def load(self, tile: Any, start: Any, dtype: DataType, count: int) -> NativeReg:
+        """`count` elements of `dtype` at a byte offset of the tile."""
+
+    def store(self, tile: Any, start: Any, reg: NativeReg, active: Lanes | None = None) -> None:
+        """Write the lanes of a register (the active ones) at a byte offset of the tile."""
+
+    def max(self, lhs: Any, rhs: Any) -> Lanes:
+        """As in `Builder`, like the following."""
+
+    def min(self, lhs: Any, rhs: Any) -> Lanes: ...
+    def fma(self, a: Any, b: Any, c: Any) -> Lanes: ...
+    def exp(self, x: Lanes) -> Lanes: ...
+    def log(self, x: Lanes) -> Lanes: ...
+    def sqrt(self, x: Lanes) -> Lanes: ...
+    def abs(self, x: Lanes) -> Lanes: ...
+    def integral(self, x: Lanes, rule: RoundMode) -> Lanes | None: ...
+    def convert(
+        self, lanes: Lanes, source: DataType, target: DataType, rule: RoundMode, saturate: bool, infinite_wraps: bool
+    ) -> Lanes | None: ...

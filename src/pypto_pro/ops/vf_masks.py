@@ -9,6 +9,7 @@ import numpy as np
 from pypto_pro.dtypes import DataType
 from pypto_pro.enums import MaskPattern
 from pypto_pro.hw.a5 import REGISTER_BYTES
+from pypto_pro.ops.builder import NativeScalar, VectorUnitBuilder
 from pypto_pro.ops.entry import Keyword
 from pypto_pro.ops.vf_operands import Bits, MaskArg, Registers, Scalar, defvf
 
@@ -50,8 +51,20 @@ def create_mask(vf: Registers, *, pattern: Pattern = None, dtype: Granularity = 
     return MaskArg.of(pattern_lanes(pattern or MaskPattern.ALL, REGISTER_BYTES // width), width)
 
 
+@create_mask.lower
+def _(k: VectorUnitBuilder, pattern: MaskPattern | None, dtype: DataType | None) -> None:
+    width = lane_bytes(dtype)
+    k.give_mask(k.choice(pattern_lanes(pattern or MaskPattern.ALL, REGISTER_BYTES // width).tolist()), width)
+
+
 @defvf("vf.update_mask", family="vf.mask")
 def update_mask(vf: Registers, scalar: Scalar, *, dtype: Granularity = None) -> MaskArg:
     """Lane i is active iff i < scalar, the scalar taken modulo 2^32; the caller's scalar does not change."""
     width = lane_bytes(dtype)
     return MaskArg.of(np.arange(REGISTER_BYTES // width) < (int(scalar) & 0xFFFFFFFF), width)
+
+
+@update_mask.lower
+def _(k: VectorUnitBuilder, scalar: NativeScalar, dtype: DataType | None) -> None:
+    width = lane_bytes(dtype)
+    k.give_mask(k.first(scalar, width), width)

@@ -7,8 +7,9 @@ from typing import Annotated, Any
 import numpy as np
 
 from pypto_pro.dtypes import DataType
-from pypto_pro.enums import DuplicatePos
+from pypto_pro.enums import DuplicatePos, MergeMode
 from pypto_pro.hw.a5 import REGISTER_BYTES
+from pypto_pro.ops.builder import NativeMask, VectorUnitBuilder
 from pypto_pro.ops.entry import Keyword, Kind, Operand, Role
 from pypto_pro.ops.operands import Array
 from pypto_pro.ops.vec_elementwise import element
@@ -32,3 +33,16 @@ def full(
         kind = vf.targets[0].dtype  # type: ignore[union-attr]
         lanes = np.full(REGISTER_BYTES // kind.nbytes, element(scalar_or_src, kind))
     return lanes if mask is None else merged(vf, lanes, mask, mode)
+
+
+@full.lower
+def _(
+    k: VectorUnitBuilder, scalar_or_src: Any, mask: NativeMask | None, mode: MergeMode | None, pos: DuplicatePos | None,
+    **_: Any,
+) -> None:
+    if hasattr(scalar_or_src, "lanes"):
+        lanes = scalar_or_src.lanes
+        last = scalar_or_src.count - 1
+        k.give(k.shuffle(lanes, [last if pos is DuplicatePos.HIGHEST else 0] * scalar_or_src.count), mask, mode)
+    else:
+        k.give(k.full(scalar_or_src, k.targets[0].dtype), mask, mode)

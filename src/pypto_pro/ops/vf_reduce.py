@@ -6,7 +6,9 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from pypto_pro.dtypes import DataType
 from pypto_pro.enums import MergeMode
+from pypto_pro.ops.builder import NativeMask, NativeReg, VectorUnitBuilder
 from pypto_pro.ops.entry import Keyword, OpEntry, Tolerance
 from pypto_pro.ops.operands import Array, BoolAttr
 from pypto_pro.ops.vf_operands import MaskIn, RegIn, Registers, defvf
@@ -41,6 +43,16 @@ def reduce_sum(
     return result
 
 
+@reduce_sum.lower
+def _(k: VectorUnitBuilder, src: NativeReg, mask: NativeMask, datablock: bool, **_: Any) -> Any:
+    if datablock:
+        return NotImplemented
+    active = mask.lanes(src.width).select(src.lanes, 0)
+    total = k.fold(active, lambda a, b: (a + b).rounded(src.dtype))
+    k.give(k.placed([total], src.dtype))
+    return None
+
+
 def _extreme(name: str, word: str, fold: np.ufunc, find: Any) -> OpEntry:
     @defvf(f"vf.{name}", family="vf.reduce")
     def entry(
@@ -55,6 +67,21 @@ def _extreme(name: str, word: str, fold: np.ufunc, find: Any) -> OpEntry:
         first = int(find(active)) if mask.lanes(src.width).any() else 0
         result[1:2] = np.array([first], f"u{src.width}").view(src.lanes.dtype)
         return result
+
+    @entry.lower
+    def _(k: VectorUnitBuilder, src: NativeReg, mask: NativeMask, datablock: bool, **_: Any) -> Any:
+        if datablock or src.width not in (2, 4):
+            return NotImplemented
+        low, high = (-np.inf, np.inf) if src.dtype.is_float() else (src.dtype.int_min, src.dtype.int_max)
+        live, lanes = mask.lanes(src.width), src.lanes
+        active = live.select(lanes, low if word == "maximum" else high)
+        best = k.fold(active, k.max if word == "maximum" else k.min)
+        equal = (active == best) | (active != active)  # the first NaN is the first of the best
+        index = DataType.DT_INT32 if src.width == 4 else DataType.DT_INT16
+        place = k.fold(equal.select(k.indices(index), src.count), k.min)
+        any_live = k.fold(live.select(k.indices(index), src.count), k.min) < src.count
+        k.give_bits(k.with_lane(k.placed([best], src.dtype), 1, any_live.choose(place, 0), src.dtype))
+        return None
 
     entry.doc = (
         f"r[0] = {word} of the active lanes, r[1] = the lane of the first one (its number as raw bits), other lanes 0; "
