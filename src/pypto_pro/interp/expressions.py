@@ -300,6 +300,8 @@ class Expressions:
         if isinstance(e, tuple):
             return f"({''.join(f'{self.operand(x)}, ' for x in e)})"
         text = self.expr(e)
+        if isinstance(e, Local) and isinstance(e.type, StructType):
+            return f"StructRef({self.space.bind(e.type, 'T')}, {text}, 0)"
         return f"{text}.arg" if not self.captured and isinstance(e.type, TileType | TensorType) else text
 
 

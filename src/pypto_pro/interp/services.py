@@ -105,6 +105,6 @@ SERVICES: dict[str, Callable[[Instr, dict[str, Any]], Any]] = {
     "set_mask_norm": set_mask_norm,
     "set_vec_mask": set_vec_mask,
     "reset_mask": reset_mask,
-    "set_mm_layout_transform": set_mm_layout_transform,
+    "system.set_mm_layout_transform": set_mm_layout_transform,
 }
 """By the op table's key."""
