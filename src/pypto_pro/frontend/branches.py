@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 
 from pypto_pro.diag.errors import ParserTypeError, UndefinedVariableError
 from pypto_pro.frontend import conditions, merge, scan
@@ -24,9 +25,9 @@ def run_if(ctx: Context, stmt: ast.If, rest: list[ast.stmt]) -> bool | None:
     if not returns or ctx.frame.loops:
         return None if run_paths(ctx, stmt, test, stmt.body, stmt.orelse) else False
     if exits(stmt.body):
-        return run_paths(ctx, stmt, test, stmt.body, [*stmt.orelse, *rest], is_last=True)
+        return run_paths(ctx, stmt, test, stmt.body, [*stmt.orelse, *rest], rest)
     if exits(stmt.orelse):
-        return run_paths(ctx, stmt, test, [*stmt.body, *rest], stmt.orelse, is_last=True)
+        return run_paths(ctx, stmt, test, [*stmt.body, *rest], stmt.orelse, rest)
     return _guarded(ctx, stmt, test, rest)
 
 
@@ -66,9 +67,13 @@ def exits(body: list[ast.stmt]) -> bool:
 
 
 def run_paths(
-    ctx: Context, stmt: ast.If, test: Expr, then: list[ast.stmt], orelse: list[ast.stmt], *, is_last: bool = False
-) -> bool:
-    """Read both sides from the same names, then merge unless nothing follows. Whether control goes on behind."""
+    ctx: Context, stmt: ast.If, test: Expr, then: list[ast.stmt], orelse: list[ast.stmt],
+    taken_in: Sequence[ast.stmt] = (),
+) -> bool:  # fmt: skip
+    """Read both sides from the same names, then merge. Whether control goes on behind.
+
+    `taken_in`: statements behind the branch that one of the sides ends with.
+    """
     frame = ctx.frame
     before = dict(frame.names)
     sides: list[tuple[list[Stmt], dict[str, Value], bool]] = []
@@ -80,24 +85,22 @@ def run_paths(
         sides.append((block, frame.names, goes_on))
     changed = scan.assigned([*then, *orelse], ctx.core)
     open_sides = [(block, names) for block, names, goes_on in sides if goes_on]
-    if is_last:
-        frame.names = before
-    elif len(open_sides) == 2:
-        frame.names = _merged(ctx, stmt, before, changed, open_sides)
+    live = frame.live.after(taken_in[-1] if taken_in else stmt)
+    if len(open_sides) == 2:
+        frame.names = _merged(ctx, stmt, before, changed, live, open_sides)
     elif open_sides:
         block, names = open_sides[0]
-        frame.names = _only(ctx, stmt, changed, block, names)
+        frame.names = _only(ctx, stmt, changed & live, block, names)
     blocks = [deferred(block) for block, _, _ in sides]
     ctx.emit(If(test, blocks[0], blocks[1], span=ctx.span(stmt)))
     return bool(open_sides)
 
 
 def _merged(
-    ctx: Context, stmt: ast.If, before: dict[str, Value], changed: frozenset[str],
+    ctx: Context, stmt: ast.If, before: dict[str, Value], changed: frozenset[str], live: frozenset[str],
     sides: list[tuple[list[Stmt], dict[str, Value]]],
 ) -> dict[str, Value]:  # fmt: skip
     names = dict(before)
-    live = ctx.frame.live.after(stmt)
     for name in sorted(changed):
         values = [(block, side[name]) for block, side in sides if name in side]
         if not values:
@@ -121,8 +124,7 @@ def _only(
     ctx: Context, stmt: ast.If, changed: frozenset[str], block: list[Stmt], names: dict[str, Value]
 ) -> dict[str, Value]:
     """The names behind a branch of which one side never comes back: what either side assigned is no constant now."""
-    live = ctx.frame.live.after(stmt)
-    for name in sorted(changed & live):
+    for name in sorted(changed):
         if isinstance(names.get(name), Const):
             names[name] = merge.merge(ctx, name, [merge.Path(block, names[name])], stmt)
     return names

@@ -355,7 +355,7 @@ def _tuple_item(ctx: Context, loop: Loop, name: str, carrier: Value, value: Valu
     if is_scalar(carrier) and is_scalar(value):
         if isinstance(carrier, Const):
             raise Repin(loop, name, None)
-        if build.kind_of(carrier) is build.kind_of(value):
+        if merge.alike(carrier.type, value.type):
             return value
     if is_ptr(carrier) and is_ptr(value) and carrier.type == value.type:
         return value

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from pypto_pro.diag import Span
 from pypto_pro.diag.errors import ParserTypeError
+from pypto_pro.dtypes import DataType
 from pypto_pro.frontend import order
 from pypto_pro.frontend.context import Context, whole
 from pypto_pro.frontend.values import (
@@ -45,7 +46,7 @@ from pypto_pro.ir.nodes import (
     TilePlus,
     Var,
 )
-from pypto_pro.ir.types import ArrayType, ScalarType, StructType, TensorType, TileType
+from pypto_pro.ir.types import ArrayType, ScalarType, StructType, TensorType, TileType, Type
 
 
 @dataclass(eq=False)
@@ -103,6 +104,17 @@ def merge(ctx: Context, name: str, paths: Sequence[Path], node: ast.AST | Span, 
 
 def _type(value: Value) -> object:
     return value.type if is_tile(value) or is_ptr(value) else None
+
+
+def alike(one: Type, other: Type) -> bool:
+    """Whether two types are the same; INDEX and INT64 are."""
+    if isinstance(one, ScalarType) and isinstance(other, ScalarType):
+        return _plain(one.dtype) is _plain(other.dtype)
+    return one == other
+
+
+def _plain(dtype: DataType) -> DataType:
+    return DataType.DT_INT64 if dtype is DataType.DT_INDEX else dtype
 
 
 def _struct(value: Value) -> StructType | None:

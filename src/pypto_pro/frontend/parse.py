@@ -92,12 +92,12 @@ class _Reader:
         self.source: Source = source_of(source.fn)
         self.seen: dict[str, str] = {}
         self.specs = read_signature(source.fn, {**source.environment(), **special.constants()})
+        self._check_definition()
         self.params = tuple(self._param(i, spec) for i, spec in enumerate(self.specs))
 
     def kernel(self) -> Kernel:
         """Both programs, as far as the kernel has them."""
         span = self.source.span(self.source.tree)
-        self._check_definition()
         programs: dict[CoreKind, Program] = {}
         reached: set[CoreKind] = set()
         for core in (CoreKind.CUBE, CoreKind.VECTOR):

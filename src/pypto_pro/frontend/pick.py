@@ -20,7 +20,7 @@ from pypto_pro.frontend.values import (
 )
 from pypto_pro.ir import build
 from pypto_pro.ir.nodes import Binary, Const, Expr, If, Local, Pick, Stmt
-from pypto_pro.ir.types import BOOL, INDEX
+from pypto_pro.ir.types import BOOL, INDEX, ScalarType
 
 
 def pick(ctx: Context, items: Sequence[Value], index: Expr, node: ast.AST) -> Value:
@@ -35,15 +35,17 @@ def pick(ctx: Context, items: Sequence[Value], index: Expr, node: ast.AST) -> Va
         return TupleValue(tuple(pick(ctx, column, index, node) for column in columns), first.names)
     plain = [item for item in items if is_scalar(item) or is_ptr(item) or is_tile(item)]
     if len(plain) == len(items):
-        if any(item.type != plain[0].type for item in plain):
-            other = next(item for item in plain if item.type != plain[0].type)
+        other = next((item for item in plain if not merge.alike(item.type, plain[0].type)), None)
+        if other is not None:
             raise ctx.error(
                 ParserTypeError,
                 f"items of different types cannot be chosen at run time: {describe(plain[0])} and {describe(other)}",
                 node,
             )
         _check_ids(ctx, plain, node)
-        return Pick(build.convert(index, INDEX), tuple(plain), plain[0].type)
+        lead = plain[0].type
+        options = [build.convert(item, lead) if isinstance(lead, ScalarType) else item for item in plain]
+        return Pick(build.convert(index, INDEX), tuple(options), lead)
     if all(is_tensor(item) for item in items):
         return _pick_tensor(ctx, items, index, node)
     another = next((item for item in items if type(item) is not type(first)), first)

@@ -10,10 +10,10 @@ import ast
 import builtins
 import operator
 from collections.abc import Callable, Iterator
-from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
 
-from pypto_pro.frontend.closure import BUILTINS, is_language
+from pypto_pro.frontend.closure import BUILTINS, is_stub
 from pypto_pro.frontend.context import Context
 from pypto_pro.frontend.values import Foreign, Function, Static, TupleValue, Value
 from pypto_pro.ir.nodes import Const
@@ -197,10 +197,9 @@ class _Evaluator:
         """Listed builtins, plain functions, methods of constants; classes and the language itself are left out."""
         if isinstance(function, type):
             return function.__name__ in BUILTINS and getattr(builtins, function.__name__, None) is function
-        owner = getattr(function, "__self__", None)
-        if isinstance(owner, ModuleType) and is_language(owner):
-            return False
-        return isinstance(function, FunctionType | BuiltinFunctionType | MethodType)
+        if isinstance(function, FunctionType):
+            return not is_stub(function)
+        return isinstance(function, BuiltinFunctionType | MethodType)
 
     def _bounded(self, items: Any) -> Any:
         if hasattr(items, "__len__") and len(items) > MAX_ITEMS:

@@ -8,9 +8,8 @@ import linecache
 import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from types import CodeType, FunctionType
-from typing import Any
+from typing import Any, TypeAlias
 
 from pypto_pro.diag import Span, characters
 from pypto_pro.diag.errors import ParserSyntaxError
@@ -86,36 +85,35 @@ class Source:
 
 def source_of(fn: FunctionType) -> Source:
     """The syntax tree of a function. ParserSyntaxError when its text cannot be found."""
-    return _source(fn.__code__, fn.__name__)
+    code = fn.__code__
+    found = _definitions(code.co_filename).get((code.co_firstlineno, code.co_name))
+    return Source(found, code.co_filename) if found is not None else _from_block(code, fn.__name__)
 
 
-@lru_cache(maxsize=512)
-def _source(code: CodeType, name: str) -> Source:
-    lines = linecache.getlines(code.co_filename)
-    tree = _module(code.co_filename, "".join(lines)) if lines else None
-    if tree is not None:
-        found = _function(tree, code.co_firstlineno, code.co_name)
-        if found is not None:
-            return Source(found, code.co_filename)
-    return _from_block(code, name)
+Definitions: TypeAlias = dict[tuple[int, str], ast.FunctionDef]
+MAX_FILES = 256
+_FILES: dict[str, tuple[list[str], Definitions]] = {}
 
 
-@lru_cache(maxsize=64)
-def _module(file: str, text: str) -> ast.Module | None:
+def _definitions(file: str) -> Definitions:
+    """Every definition of a file by (first line, decorators included; name); read again when the text changed."""
+    lines = linecache.getlines(file)
+    known = _FILES.get(file)
+    if known is not None and (known[0] is lines or known[0] == lines):
+        return known[1]
+    found: Definitions = {}
     try:
-        return ast.parse(text, file)
+        tree = ast.parse("".join(lines), file)
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # notebook magics, absurd nesting
-        return None
-
-
-def _function(tree: ast.Module, first_line: int, name: str) -> ast.FunctionDef | None:
-    """The definition whose first line (decorators included) is `first_line`."""
+        tree = ast.Module([], [])
     for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef) and node.name == name:
-            starts = {node.lineno, *(d.lineno for d in node.decorator_list)}
-            if first_line in starts:
-                return node
-    return None
+        if isinstance(node, ast.FunctionDef):
+            first = min((d.lineno for d in node.decorator_list), default=node.lineno)
+            found[first, node.name] = node
+    if len(_FILES) >= MAX_FILES:
+        _FILES.clear()
+    _FILES[file] = (lines, found)
+    return found
 
 
 def _from_block(code: CodeType, name: str) -> Source:
