@@ -107,9 +107,14 @@ def _place() -> tuple[dict[MemorySpace, int], int, int]:
 
 ARENA, ARENA_SSBUF, ARENA_QUEUES = _place()
 """Byte offset of each space in a block's arena (Vec: of AIV0), of SSBUF, and of the run-ahead queues."""
+SCRATCH_BYTES = 2 << 20
+ARENA_SCRATCH = ARENA_QUEUES + CORE_INSTANCES * N_PIPES * QUEUE_BYTES
+"""Where the matrix engine packs its operands: 4 bytes an element of Left and Right, 4-bit ones included."""
+ARENA_ZEROS = ARENA_SCRATCH + SCRATCH_BYTES
+"""Zeros nobody writes: one row of an accumulator."""
 UB_STEP = UB_PHYSICAL_BYTES + _GAP
 """From one AIV's UB to the other's."""
-ARENA_BYTES = ARENA_QUEUES + CORE_INSTANCES * N_PIPES * QUEUE_BYTES
+ARENA_BYTES = ARENA_ZEROS + 4 * 4096
 assert SSBUF_BYTES <= _GAP
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import llvmlite.ir as ir
 
-from pypto_pro.native import engine, runner
+from pypto_pro.native import engine, matrix, runner
 from pypto_pro.native.calls import Signature, load_operand
 from pypto_pro.native.emit import PTR, VOID, Code
 from pypto_pro.native.program import CALLBACK
@@ -68,7 +68,8 @@ def load(symbol: str, text: str) -> None:
     with _lock:
         if symbol not in _addresses:
             code = engine.compile_module(text)
-            _addresses.update(engine.link(code, (symbol,), runner.functions()))
+            helpers = {**runner.functions(), **(matrix.functions() if "@\"mm_" in text else {})}
+            _addresses.update(engine.link(code, (symbol,), helpers))
 
 
 def addresses(symbols: Any) -> dict[str, int]:

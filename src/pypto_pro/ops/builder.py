@@ -198,6 +198,12 @@ class Builder(Protocol):
     ) -> Any:
         """window of `dst` = box of `src` (converted as an exit from Acc does); `add`: atomic addition."""
 
+    def matmul(
+        self, dst: NativeTile, lhs: NativeTile, rhs: NativeTile, bias: NativeTile | None = None, *,
+        accumulate: bool = False,
+    ) -> Any:
+        """dst = lhs @ rhs, plus `bias` over rows or the old `dst`, packed for the run-time m and n."""
+
     # --- functions on lanes ------------------------------------------------------------------------------------------
 
     def max(self, lhs: Any, rhs: Any) -> Lanes:

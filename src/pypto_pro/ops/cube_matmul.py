@@ -14,6 +14,7 @@ import numpy as np
 from pypto_pro.dtypes import DataType
 from pypto_pro.enums import AccPhase, MemorySpace, PipeType
 from pypto_pro.ops import rules
+from pypto_pro.ops.builder import Builder, NativeTile
 from pypto_pro.ops.entry import Access, Box, Effect, Keyword, Kind, Operand, Role, Section, Tolerance, defop
 from pypto_pro.ops.operands import Array, TileArg, TileInfo, tile
 
@@ -163,6 +164,13 @@ def _(dst_tile: TileInfo, lhs_tile: TileInfo, rhs_tile: TileInfo, bias_tile: Til
     check_types(dst_tile, lhs_tile, rhs_tile, bias_tile)
 
 
+@matmul.lower
+def _(
+    k: Builder, dst_tile: NativeTile, lhs_tile: NativeTile, rhs_tile: NativeTile, bias_tile: NativeTile | None, **_: Any
+) -> Any:
+    return k.matmul(dst_tile, lhs_tile, rhs_tile, bias_tile)
+
+
 @matmul.regions
 def _(dst_tile: TileArg, lhs_tile: TileArg, rhs_tile: TileArg, bias_tile: TileArg | None, phase: Any) -> list[Access]:
     found = touched(dst_tile, lhs_tile, rhs_tile, reads_dst=False)
@@ -186,6 +194,13 @@ def matmul_acc(
 def _(dst_tile: TileInfo, acc_tile: TileInfo, lhs_tile: TileInfo, rhs_tile: TileInfo, phase: Any) -> None:
     check_types(dst_tile, lhs_tile, rhs_tile)
     check_acc(dst_tile, acc_tile)
+
+
+@matmul_acc.lower
+def _(
+    k: Builder, dst_tile: NativeTile, acc_tile: NativeTile, lhs_tile: NativeTile, rhs_tile: NativeTile, **_: Any
+) -> Any:
+    return k.matmul(dst_tile, lhs_tile, rhs_tile, accumulate=True)
 
 
 @matmul_acc.regions
