@@ -106,12 +106,30 @@ def load_design(options: Options) -> Design:
 
         design = read_plan(options.file, options.kernel)
     else:
-        from pypto_pro.memory.extract import read_kernel
-
-        design = read_kernel(options.file, options.kernel, shapes=options.shapes, keys=options.keys)
+        design = load_kernel(options)
     views = tuple(parse_pair(text, "--view", design) for text in options.views)
     parallel = tuple(parse_parallel(text, design) for text in options.parallel)
     return replace(design, views=(*design.views, *views), parallel=(*design.parallel, *parallel))
+
+
+def load_kernel(options: Options) -> Design:
+    """The design of one specialisation of a kernel: the keys and shapes given, or the first legal key."""
+    from pypto_pro.diag.errors import DiagnosticError
+    from pypto_pro.dtypes import DataType
+    from pypto_pro.memory.extract import design_of_kernel
+    from pypto_pro.runtime.inspect import find_kernel, kernel_ir, load_file
+
+    dtypes = {name: value for name, value in options.keys.items() if isinstance(value, DataType)}
+    key: dict[str, Any] = {name: value for name, value in options.keys.items() if name not in dtypes}
+    try:
+        kernel = find_kernel(load_file(options.file), options.kernel)
+        ir = kernel_ir(kernel, None, key or None, options.shapes, dtypes or None)
+    except DiagnosticError:
+        raise  # a mistake in the kernel
+    except (OSError, ImportError, LookupError, ValueError, TypeError) as error:
+        raise click.UsageError(str(error.args[0] if isinstance(error, KeyError) else error)) from error
+    shapes = {name: "x".join(map(str, dims)) for name, dims in options.shapes.items()}
+    return design_of_kernel(ir, {**key, **{n: d.name for n, d in dtypes.items()}, **shapes})
 
 
 def examine(design: Design, options: Options, planning: bool) -> tuple[LayoutReport, Advice | None]:

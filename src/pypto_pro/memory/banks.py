@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from pypto_pro.enums import MemorySpace
 from pypto_pro.hw.a5 import L1_BANK_BYTES, L1_BANKS, l1_banks
-from pypto_pro.memory.design import Design, Parallel
+from pypto_pro.memory.design import Parallel
 from pypto_pro.memory.finding import LayoutFinding, finding
 from pypto_pro.memory.table import Row
 
@@ -36,10 +37,10 @@ def crosses_halves(row: Row) -> bool:
     return row.space is MemorySpace.Mat and row.start < HALF < row.end
 
 
-def find_bank_pairs(design: Design, rows: tuple[Row, ...]) -> tuple[BankPair, ...]:
+def find_bank_pairs(uses: Iterable[Parallel], rows: tuple[Row, ...]) -> tuple[BankPair, ...]:
     """Every parallel pair of L1 slots with the bank groups it touches. A tile name stands for all its slots."""
     found = []
-    for use in design.parallel:
+    for use in uses:
         for a in _named(use.a, rows):
             for b in _named(use.b, rows):
                 if a.space is MemorySpace.Mat and b.space is MemorySpace.Mat and a.key != b.key:
@@ -59,9 +60,10 @@ def _pair(a: Row, b: Row, use: Parallel) -> BankPair:
 
 
 def bank_findings(pairs: tuple[BankPair, ...]) -> Iterator[LayoutFinding]:
-    """L203 of every pair that conflicts."""
+    """L203 of every pair that conflicts; derived ones once for two tiles."""
+    told: dict[tuple[object, ...], int] = Counter(_topic(p) for p in pairs if p.conflict)
     for pair in pairs:
-        if not pair.conflict:
+        if not pair.conflict or not (count := told.pop(_topic(pair), 0)):
             continue
         a, b, use = pair.a, pair.b, pair.use
         same_kind = use.a_op == use.b_op
@@ -77,8 +79,17 @@ def bank_findings(pairs: tuple[BankPair, ...]) -> Iterator[LayoutFinding]:
             facts["same_bank_groups"] = pair.same_bank
         if same_kind and pair.same_group:
             facts["same_group_groups"] = pair.same_group
-        yield finding("L203", f"conflict in L1: the parallel {ops} meet in {where}", a.tile, b.tile,
-                      help=help_, facts=facts)  # fmt: skip
+        notes = (f"as do {count - 1} other pairs of accesses to these tiles",) if count > 1 else ()
+        message = f"conflict in L1: the parallel {ops} meet in {where}"
+        yield finding("L203", message, a.tile, b.tile, help=help_, notes=notes, facts=facts)
+
+
+def _topic(pair: BankPair) -> tuple[object, ...]:
+    """What one report is about."""
+    use = pair.use
+    if not use.derived:
+        return (pair.a.key, pair.b.key, use)
+    return (frozenset({pair.a.tile.name, pair.b.tile.name}), use.a_op == use.b_op)
 
 
 def _by(agent: str) -> str:

@@ -12,6 +12,7 @@ from pypto_pro.memory.design import Design
 from pypto_pro.memory.finding import LayoutFinding, finding
 from pypto_pro.memory.lifetimes import Key, Life
 from pypto_pro.memory.machine import Chip
+from pypto_pro.memory.parallel import find_parallel
 from pypto_pro.memory.proofs import Judged, Reuse, judge_overlaps, overlap_findings
 from pypto_pro.memory.rules import check_rows
 from pypto_pro.memory.scales import ScalePair, scale_findings, scale_pairs
@@ -59,12 +60,19 @@ def check_layout(design: Design, chip: Chip | None = None) -> LayoutReport:
     findings += _unused(rows, judged)
     banks: tuple[BankPair, ...] = ()
     if not any(f.severity is Severity.ERROR for f in findings):
-        banks = find_bank_pairs(design, rows)  # addresses that are wrong anyway say nothing about banks
+        # addresses that are wrong anyway say nothing about banks
+        banks = find_bank_pairs((*design.parallel, *find_parallel(design)), rows)
         findings += bank_findings(banks)
     ordered = tuple(sorted(findings, key=lambda f: (f.line or 0, f.code)))
     return LayoutReport(
         design, chip, tuple(in_table_order(rows)), judged.lives, judged.reuses, totals, pairs, banks, ordered
     )
+
+
+def _read_through_view(row: Row, judged: Judged) -> bool:
+    """Whether another name of the same bytes is read."""
+    views = [r for r in judged.reuses if r.kind == "view" and r.proof is not None and row.key in (r.a.key, r.b.key)]
+    return any(judged.lives[(r.b if r.a.key == row.key else r.a).key].is_read for r in views)
 
 
 def _unused(rows: tuple[Row, ...], judged: Judged) -> Iterator[LayoutFinding]:
@@ -76,5 +84,5 @@ def _unused(rows: tuple[Row, ...], judged: Judged) -> Iterator[LayoutFinding]:
         slot = None if row.tile.kind == "tile" else row.slot
         if not life.accessed:
             yield finding("L210", f"nothing in this specialisation touches `{row.name}`", row.tile, slot=slot)
-        elif not life.is_read and row.tile.scratch is None:
+        elif not life.is_read and not row.tile.only_scratch and not _read_through_view(row, judged):
             yield finding("L210", f"`{row.name}` is written but never read", row.tile, slot=slot)

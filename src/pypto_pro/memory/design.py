@@ -40,7 +40,8 @@ class TileRecord:
     `addrs` is a base, one address a slot, or None (to be planned). `mutex_ids` holds the ids of each slot. `size`,
     in bytes, is only for tiles; text is an expression that is no compile-time number. `when` names the tiling choices
     under which the tile exists. `valid` is the largest valid shape the kernel sets, None when it is the declared one.
-    `nz_filled`: a Vec NZ tile gets its data from the ND -> NZ move. `scratch` is what an op needs of a scratch tile.
+    `nz_filled`: a Vec NZ tile gets its data from the ND -> NZ move. `scratch` is what an op needs of a scratch tile;
+    `only_scratch`: no op uses it for anything else.
     """
 
     name: str
@@ -56,6 +57,7 @@ class TileRecord:
     valid: tuple[int, int] | None = None
     nz_filled: bool = True
     scratch: int | None = None
+    only_scratch: bool = False
     purpose: str = ""
     when: tuple[tuple[str, object], ...] = ()
     span: Span | None = None
@@ -237,7 +239,10 @@ class OrderFact:
 
 @dataclass(frozen=True)
 class Parallel:
-    """Two accesses to L1 slots that the schedule may overlap. Ops are `read` or `write`; agents name who does it."""
+    """Two accesses to L1 slots that the schedule may overlap. Ops are `read` or `write`; agents name who does it.
+
+    `derived`: found in the programs, not named by the author; such pairs are reported once for two tiles.
+    """
 
     a: str
     a_op: str
@@ -245,6 +250,7 @@ class Parallel:
     b_op: str
     a_agent: str = ""
     b_agent: str = ""
+    derived: bool = False
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pypto_pro.ir import walk
 from pypto_pro.ir.nodes import GroupDecl, Kernel, TileDecl
 from pypto_pro.ir.types import GroupType, TileType
-from pypto_pro.memory.definitions import Definition, definition_at
+from pypto_pro.memory.definitions import Definition, assigned_name, definition_at
 from pypto_pro.memory.design import Design, Program, TileRecord
 from pypto_pro.memory.extract_steps import Reader, TileFacts
 
@@ -67,7 +67,7 @@ def _outer_line(decl: TileDecl | GroupDecl) -> int:
 
 def _names(decls: Mapping[str, TileDecl | GroupDecl]) -> dict[str, str]:
     """A name for every declaration: the author's, with its line where two share it, then numbered."""
-    plain = {i: d.var.name.partition("$")[0] for i, d in decls.items()}
+    plain = {i: assigned_name(d.span) or d.var.name.partition("$")[0] for i, d in decls.items()}
     taken: dict[str, int] = {}
     names: dict[str, str] = {}
     for identity, name in plain.items():
@@ -94,6 +94,7 @@ def _record(decl: TileDecl | GroupDecl, name: str, facts: TileFacts, kernel: Ker
         cores=cores,
         valid=facts.valid(type_),
         nz_filled=facts.nz_filled,
+        only_scratch=facts.only_scratch,
         purpose=source.comment or facts.purpose(),
         span=decl.span,
         addrs_span=source.address,

@@ -25,19 +25,24 @@ class TileFacts:
     loaded_from: list[str] = field(default_factory=list)
     stored_to: list[str] = field(default_factory=list)
     scratch_of: list[str] = field(default_factory=list)
+    made_by: list[str] = field(default_factory=list)
     data_tiles: set[str] = field(default_factory=set)
     nz_filled: bool = False
+    used_otherwise: bool = False
     extents: list[tuple[int | None, int | None]] = field(default_factory=list)
 
+    @property
+    def only_scratch(self) -> bool:
+        """Whether it serves ops as scratch and nothing else."""
+        return bool(self.scratch_of) and not self.used_otherwise
+
     def purpose(self) -> str:
-        """In words, empty when its space says enough."""
-        parts = [
-            f"{verb} {', '.join(f'`{n}`' for n in dict.fromkeys(names))}"
-            for verb, names in (("loaded from", self.loaded_from), ("stored to", self.stored_to),
-                                ("scratch of", self.scratch_of))
-            if names
-        ]  # fmt: skip
-        return ", ".join(parts)
+        """In words, empty when nothing is known."""
+        made = [] if self.loaded_from else self.made_by
+        scratch = self.scratch_of if self.only_scratch else []
+        kinds = (("loaded from", self.loaded_from), ("result of", made), ("scratch of", scratch),
+                 ("stored to", self.stored_to))  # fmt: skip
+        return ", ".join(f"{verb} {_listed(names)}" for verb, names in kinds if names)
 
     def valid(self, type_: TileType) -> tuple[int, int] | None:
         """The largest valid shape the kernel sets, None when it never does or the bound does not show."""
@@ -232,10 +237,13 @@ class Reader:
     def note(self, op: nodes.Op, operand: OperandUse, target: Target, found: OpUse) -> None:
         """Remember what the tile is for."""
         facts = self.facts[self.names[target.identity]]
+        facts.used_otherwise |= not operand.scratch
         if operand.scratch:
             facts.scratch_of.append(op.name.removeprefix("pl."))
         elif operand.writes:
             facts.loaded_from += found.sources
+            if not found.sources:
+                facts.made_by.append(op.name.removeprefix("pl."))
             facts.nz_filled |= _packs(operand, found.operands)
         elif operand.reads:
             facts.stored_to += found.targets
@@ -250,6 +258,10 @@ class Reader:
             for target in by_space.get(scale, ()):
                 names = {self.names[t.identity] for t in by_space.get(data, ())}
                 self.facts[self.names[target.identity]].data_tiles |= names
+
+
+def _listed(names: list[str], most: int = 3) -> str:
+    return ", ".join(f"`{n}`" for n in list(dict.fromkeys(names))[:most])
 
 
 def _packs(operand: OperandUse, others: Iterable[OperandUse]) -> bool:

@@ -82,8 +82,8 @@ def _operand(name: str, tile: Expr, role: Role, touched: list[tuple[Touch, ...] 
         return by_role
     mine = [[t for t in found or () if t.operand == name] for found in touched]
     effects = {t.effect for found in mine for t in found}
-    if not effects:
-        return OperandUse(tile, False, role is Role.SCRATCH, False, role is Role.SCRATCH)
+    if not effects:  # neither read nor written: a temporary, whose contents nobody knows afterwards
+        return OperandUse(tile, False, True, False, True)
     writes = any(e.changes for e in effects)
     assert isinstance(tile.type, TileType)
     covers = all(_covers(tile.type, found) for found in mine) and mine[0] == mine[1]

@@ -56,7 +56,6 @@ class References:
             s.var: s for s in walk.statements(body) if isinstance(s, TileDecl | GroupDecl)
         }
         self._numbers: dict[Hashable, int] = {}
-        self._old: set[tuple[int, int]] = set()
 
     def number(self, key: Hashable) -> int:
         """A small number for a key, the same each time."""
@@ -140,24 +139,21 @@ class References:
         current = start
         while True:
             end = self.block(loop.body, current)
-            carried = {v: self._carried(value, loop) for v, value in end.items() if isinstance(value, frozenset)}
+            carried = {v: self._carried(end[v], loop, v) for v in changed if isinstance(v.type, TileType) and v in end}
             joined = {**start, **{v: _union(start.get(v), value) for v, value in carried.items()}}
             if joined == current:
                 return current
             current = joined
 
-    def _carried(self, value: frozenset[Target], loop: For | While) -> frozenset[Target]:
-        """Targets seen from the next trip: a slot chosen in this one is now another choice."""
+    def _carried(self, value: Value, loop: For | While, var: Var) -> frozenset[Target]:
+        """What a variable assigned in a loop names at the start of the next trip: not the choice of that trip."""
+        if not isinstance(value, frozenset):
+            return frozenset()
         return frozenset(
-            t if t.slot is not None else Target(t.identity, None, self._aged(t.ref, id(loop)), t.whole) for t in value
-        )
-
-    def _aged(self, ref: int, loop: int) -> int:
-        if (loop, ref) in self._old:
-            return ref
-        aged = self.number(("aged", loop, ref))
-        self._old.add((loop, aged))
-        return aged
+            t if t.slot is not None
+            else Target(t.identity, None, self.number(("carried", id(loop), var.name, t.identity)), t.whole)
+            for t in value
+        )  # fmt: skip
 
     def _join(self, a: Env, b: Env, place: int) -> Env:
         joined: Env = {}

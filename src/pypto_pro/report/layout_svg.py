@@ -28,6 +28,7 @@ GAUGE_LEFT, GAUGE_WIDTH = 52.0, 44.0
 BAND_MIN, BAND_SCALE = 17.0, 0.62  # pixels; pixels per square root of a byte
 BAND_MAX = 120.0
 LANE_MIN = 17.0
+MARKS_MIN = 24.0
 INK, MUTED, GRID, RED = "#1f2933", "#6b7785", "#e4e8ee", "#c62f3b"
 PALETTE = (
     "#4e79a7", "#f28e2b", "#59a14f", "#b07aa1", "#e15759", "#76b7b2", "#edc948", "#9c755f", "#ff9da7", "#86bcb6",
@@ -257,6 +258,8 @@ class _Panel:
 
     def _marks(self, row: Row, top: float, height: float) -> None:
         """A bar for every write, a disc for every read."""
+        if height < MARKS_MIN:
+            return
         shown = {p for t in self.axis.tracks for p in t.points}
         for program in self.report.design.programs:
             for step in program.steps():

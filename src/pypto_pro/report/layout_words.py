@@ -52,10 +52,10 @@ def layout_cell(tile: TileRecord) -> str:
 
 def purpose(tile: TileRecord) -> str:
     """What the tile is for: the author's words, what the kernel does with it, or the role of its space."""
+    if tile.space in ROLES and (not tile.purpose or tile.purpose.startswith("result of")):
+        return ROLES[tile.space]  # that a matmul makes an accumulator needs no saying
     if tile.purpose:
         return tile.purpose
-    if tile.space in ROLES:
-        return ROLES[tile.space]
     if tile.declared is None:
         return DASH
     if tile.declared.write_pipe is PipeType.MTE2:
@@ -68,7 +68,7 @@ def basis(report: LayoutReport, row: Row) -> str:
     parts = [report.lives[row.key].kind]
     for reuse in report.reuses_of(row):
         other = reuse.b if reuse.a.key == row.key else reuse.a
-        verb = "shares with" if reuse.proof is not None else "collides with"
+        verb = "collides with" if reuse.proof is None else "same bytes as" if reuse.kind == "view" else "shares with"
         parts.append(f"{verb} `{label(other)}` ({reuse.id})")
     if crosses_halves(row):
         parts.append("in both bank halves")

@@ -1,0 +1,62 @@
+"""Accesses to L1 that may run at the same time: what no order of the programs separates (layout report, section 8).
+
+Loads of the next trip beside the moves of this one, mostly. Limits: the two vector cores are taken as one agent, and
+accesses to one slot are left out (their rows would decide).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pypto_pro.enums import CoreKind, MemorySpace
+from pypto_pro.memory.cross_core import CrossOrder
+from pypto_pro.memory.design import Design, Parallel, TileRecord, slot_name
+from pypto_pro.memory.order import By, Order, Touch, find_order
+
+
+def find_parallel(design: Design) -> tuple[Parallel, ...]:
+    """Every pair of accesses to different L1 slots that nothing orders, each once."""
+    mats = {t.name for t in design.tiles if t.space is MemorySpace.Mat}
+    if not mats or not design.programs:
+        return ()
+    tiles = {t.name: t for t in design.tiles}
+    orders = {p.core: find_order(p, tiles, mats) for p in design.programs}
+    found: dict[Parallel, None] = {}
+    for order in orders.values():
+        for i, j in sorted(order.doubt[By.BARRIER]):
+            x, y = order.touches[i], order.touches[j]
+            if x.pipe is not y.pipe:
+                found |= dict.fromkeys(_pairs(x, y, tiles))
+    for x, y in _between(design, orders):
+        found |= dict.fromkeys(_pairs(x, y, tiles))
+    return tuple(found)
+
+
+def _between(design: Design, orders: dict[CoreKind, Order]) -> Iterator[tuple[Touch, Touch]]:
+    """Accesses of the two core kinds that no cross-core chain separates."""
+    if len(orders) < 2:
+        return
+    cross = CrossOrder(design.programs)
+    for x in orders[CoreKind.VECTOR].touches:
+        for y in orders[CoreKind.CUBE].touches:
+            if cross.ordered(x, y) is None and cross.ordered(y, x) is None:
+                yield x, y
+
+
+def _pairs(x: Touch, y: Touch, tiles: dict[str, TileRecord]) -> Iterator[Parallel]:
+    """The slot pairs of two accesses that share no mutex; the smaller name first, so that each pair shows once."""
+    a, b = tiles[x.use.tile], tiles[y.use.tile]
+    for i in x.slots(a):
+        for j in y.slots(b):
+            held_x = a.ids(i) if x.use.locked else frozenset()
+            held_y = b.ids(j) if y.use.locked else frozenset()
+            if (a is b and i == j) or held_x & held_y:
+                continue
+            first = (slot_name(a, i), _op(x), f"{x.step.op} on {x.pipe.name}")
+            second = (slot_name(b, j), _op(y), f"{y.step.op} on {y.pipe.name}")
+            first, second = min(first, second), max(first, second)
+            yield Parallel(first[0], first[1], second[0], second[1], first[2], second[2], derived=True)
+
+
+def _op(touch: Touch) -> str:
+    return "write" if touch.use.writes else "read"
