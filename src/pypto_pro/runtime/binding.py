@@ -159,8 +159,9 @@ class ParameterBinder:
     def _strides_error(self, shape: tuple[int, ...], strides: tuple[int, ...]) -> ArgumentError:
         needed = contiguous_strides(shape)
         return self._shape_error(
-            f"takes a contiguous array: strides {needed} are needed for shape {shape}, found {strides} (in elements)",
-            "pass a contiguous copy, or declare the parameter pl.Ptr and give pl.make_tensor the strides",
+            f"has strides {strides}, the kernel needs {needed} for shape {shape} (in elements)",
+            f"declare `{self.name}` as pl.Ptr, pass its strides, and view it in the kernel with "
+            "pl.make_tensor(ptr, shape, stride)",
         )
 
     def _declared(self) -> tuple[Span, ...]:
