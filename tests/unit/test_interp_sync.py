@@ -9,6 +9,7 @@ import pytest
 from machine_runs import EVERY_SCHEDULE, STORE, Outcome, kernel_text, run_text, run_vector
 
 from pypto_pro.interp import Observer
+from pypto_pro.interp.out_of_bounds import OutOfBoundsWarning
 
 T = "T0 = TileType([4, 32], fp32, Vec)"
 X = "x: Tensor([16, 32], fp32)"
@@ -289,3 +290,22 @@ def test_phases_hand_an_accumulator_over() -> None:
         assert not outcome.result.leftovers["unit_flags"]
         stuck = run_text(text.replace("STPhase.Final", "STPhase.Partial"), y, schedule=schedule, seed=seed)
         assert [w[1:] for w in stuck.waits] == [("M", "matmul")]
+
+
+def test_soft_sync_all_without_room_for_its_counter() -> None:
+    text = kernel_text("w: Tensor([64], int32)", vector="sync_all(AIV_ONLY, SOFT, (w,), None)")
+    assert run_text(text, None, blocks=3).result.finished
+
+
+def test_accumulator_leaves_for_vector_cores_that_do_not_exist() -> None:
+    """A cube-only kernel has no UB: the move is out of bounds and harmless."""
+    types = "A = TileType([16, 16], fp32, Acc)\nT = TileType([16, 16], fp32, Vec)"
+    move = "acc_to_vec_mode=AccToVecMode.{0}, relu_pre_mode=None"
+    for mode in ("SingleModeVec1", "DualModeSplitM"):
+        body = f"""
+        a: A = make_tile(0, None, 'a')
+        t: T = make_tile(0, None, 't')
+        move(t, a, None, None, {move.format(mode)})
+        """
+        with pytest.warns(OutOfBoundsWarning):
+            assert run_text(kernel_text("n: index", cube=body, types=types), 0).result.finished

@@ -10,10 +10,12 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pypto_pro.enums import CoreKind, CrossCoreSyncMode, SyncAllMode, SyncCoreType
 from pypto_pro.hw.a5 import CROSS_CORE_COUNTER_MAX, UNICAST_AIV1_STEP
 from pypto_pro.interp.memory import SimTensor
+from pypto_pro.interp.scalars import wrap
 from pypto_pro.interp.sync import Counter, Credit, Rendezvous, Waitable
 from pypto_pro.ir.nodes import SetCross, SyncAll, WaitCross
 
@@ -201,7 +203,7 @@ def _soft(instr: Instr, node: SyncAll) -> Waitable | None:
     """The counter in GM: one is added on arrival, and S goes on when the round's target is reached."""
     core = instr.core
     workspaces, used = instr.args
-    counter = _counter_word(workspaces)
+    counter = _counter_word(core, workspaces)
     key = ("soft", counter.ctypes.data)
     group = core.machine.rendezvous.get(key)
     if group is None:
@@ -210,7 +212,7 @@ def _soft(instr: Instr, node: SyncAll) -> Waitable | None:
         per_block = 3 if node.core_type is SyncCoreType.MIX else 1
         cores = max(used or core.block_num * per_block, 1)
         old = int(counter[0])
-        counter[0] = old + 1
+        counter[0] = wrap(old + 1, 32, signed=True)
         instr.stage = 1
         instr.ticket = (old // cores + 1) * cores
         group.arrivals.setdefault(instr.ticket, _new_round()).append(instr)
@@ -226,7 +228,8 @@ def _new_round() -> deque[Instr]:
     return deque()
 
 
-def _counter_word(workspaces: tuple[object, ...]) -> np.ndarray[tuple[int, ...], np.dtype[np.int32]]:
-    """The INT32 counter: element 0 of the workspace tensor."""
+def _counter_word(core: Core, workspaces: tuple[object, ...]) -> NDArray[np.int32]:
+    """The INT32 counter: element 0 of the workspace tensor, or one of our own when that lies outside its buffer."""
     tensor = next(w for w in workspaces if isinstance(w, SimTensor))
-    return tensor.mem[tensor.base : tensor.base + 4].view(np.int32)
+    word = tensor.mem[max(tensor.base, 0) :][:4]
+    return word.view(np.int32) if word.size == 4 else core.machine.spare_counter

@@ -20,6 +20,7 @@ from pypto_pro.analysis.accesses import bounds
 from pypto_pro.enums import MemorySpace
 from pypto_pro.hw.a5 import FULLY_ORDERED_PIPES
 from pypto_pro.interp.calls import CallSite
+from pypto_pro.interp.declare import stores_of
 from pypto_pro.interp.engine import Engine, is_scalar
 from pypto_pro.interp.machine import Core, Instr, Machine, Pipe
 from pypto_pro.interp.memory import GM, SimTensor, Storage
@@ -146,7 +147,7 @@ class Deferred(Engine):
         """A vector function: all of UB is set aside. SIMT threads also reach GM, so a launch happens at its end."""
         if self.calls.started is not None:
             self.calls.started(instr)
-        ub = instr.core.stores[MemorySpace.Vec][0]
+        ub = stores_of(instr.core, MemorySpace.Vec)[0]
         if site.touches_gm:
             return Flight(instr, lambda: site.execute(instr), [])
         old = ub.mem.copy()

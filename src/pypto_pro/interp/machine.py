@@ -9,6 +9,8 @@ from collections import deque
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, TextIO
 
+import numpy as np
+
 from pypto_pro.diag import Span
 from pypto_pro.enums import CoreKind, MemorySpace, PipeType
 from pypto_pro.hw.a5 import A5, SPACES, SSBUF_BYTES
@@ -180,6 +182,8 @@ class Machine:
         self.ssbufs = [bytearray(SSBUF_BYTES) for _ in range(launch.block_dim)]
         self.cores: list[Core] = []
         self.rendezvous: dict[Any, Rendezvous] = {}
+        self.spare_counter = np.zeros(1, np.int32)
+        """Stands in for the counter of a soft `sync_all` whose workspace has no room for it."""
         self.engine: Engine
         for block in range(launch.block_dim):
             self._add_block(block, poison)

@@ -137,6 +137,8 @@ class SimTile(TileArg):
         return self.views[window]
 
     def on(self, sub: int) -> SimTile:
+        if not self.peers:  # a kernel without vector cores: the absent memory stands for both
+            return self
         twin = self.twins.get(sub)
         if twin is None:
             twin = self.twins[sub] = replace(self, mem=self.peers[sub])
@@ -147,6 +149,10 @@ class SimTile(TileArg):
         return SimTile(
             self.type, self.mem, addr, vr, vc, self.peers, self.stores, self.name, self.reserved, self.root, self.shift
         )
+
+    def store_of(self, sub: int | None) -> Storage:
+        """The memory of AIV `sub` for a Vec tile named by the cube core (None: AIV0), else the tile's own."""
+        return self.stores[sub] if sub and sub < len(self.stores) else self.stores[0]
 
     def moved(self, elements: int) -> SimTile:
         """The same tile further on by `elements` (vector functions only)."""

@@ -171,7 +171,7 @@ def make_plan(site: OpSite, args: tuple[Any, ...]) -> Plan:
         if isinstance(operand, SimTensor):
             _add_gm(operand, touch, footprints, overruns)
             continue
-        store = operand.stores[touch.sub or 0]
+        store = operand.store_of(touch.sub)
         low, high = bounds(touch.regions)
         regions = touch.regions
         if low < 0 or high > store.capacity:

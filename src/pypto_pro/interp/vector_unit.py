@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from pypto_pro.enums import MemorySpace
 from pypto_pro.interp.calls import TRIP_LIMIT, EndlessLoop, MemBar, RegisterAccess
+from pypto_pro.interp.declare import stores_of
 from pypto_pro.interp.memory import POISON, SimTile
 from pypto_pro.interp.sites import Overrun, Site
 from pypto_pro.ir.types import AddrRegType, MaskType, RegType, UnalignRegType
@@ -61,7 +62,7 @@ class VectorUnit:
 
     def __init__(self, core: Core) -> None:
         self.core = core
-        self.ub = core.stores[MemorySpace.Vec][0]
+        self.ub = stores_of(core, MemorySpace.Vec)[0]
         self.tracks = core.machine.calls.undefined_bytes is not None
         self.old: tuple[Any, ...] = ()
         self.targets: tuple[RegisterType, ...] = ()
