@@ -8,7 +8,7 @@ import ast
 from collections.abc import Callable
 from typing import ClassVar
 
-from pypto_pro.audit.machine import BUDGET, BudgetExceeded, PathEnds, class_chain
+from pypto_pro.audit.machine import PathEnds, class_chain
 from pypto_pro.audit.names import member_code, torch_names
 from pypto_pro.audit.operators import Operators
 from pypto_pro.audit.state import HeapObject
@@ -51,9 +51,7 @@ class Expressions(Operators):
 
     def evaluate(self, node: ast.expr) -> Value:
         """The description of an expression. Raises PathEnds when evaluating it never finishes."""
-        self.steps += 1
-        if self.steps > BUDGET:
-            raise BudgetExceeded
+        self.spend(1)
         kind = type(node)
         if kind not in self._methods:
             self._methods[kind] = getattr(type(self), f"eval_{kind.__name__}", type(self).eval_other)
@@ -259,7 +257,7 @@ class Expressions(Operators):
                 with self.aside():
                     wanted = options(self.evaluate(kind))
                 if wanted == (Torch("torch.Tensor"),):
-                    self._narrow(name, lambda v: isinstance(v, Tensor), truth, None)
+                    self._narrow(name, lambda v: isinstance(v, Tensor), truth, None if truth else ANY)
 
     def _narrow(self, name: str, fits: Callable[[Value], bool], keep: bool, certain: Value | None) -> None:
         """Keep only the alternatives of a local name that agree with a test."""
@@ -267,7 +265,7 @@ class Expressions(Operators):
         if value is None:
             return
         left = [v for v in options(value) if fits(v) == keep]
-        if not left and certain is not None and keep and self.maybe_option(value):
+        if not left and certain is not None and (self.maybe_option(value) if keep else self.tensor_option(value)):
             left = [certain]
         if left and len(left) < len(options(value)):
             self.state.bind(self.frame, name, left[0] if len(left) == 1 else Union(tuple(left)))

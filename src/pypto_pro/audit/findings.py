@@ -31,7 +31,7 @@ def make_finding(
     rule = RULES[code]
     span = source.span(node, label)
     steps = tuple({"function": name, "line": line} for name, line in chain)
-    sites = tuple(Span(source.filename, line, label=f"`{name}` is called here") for name, line in reversed(chain[1:]))
+    sites = tuple(Span(source.filename, line, label=name) for name, line in reversed(chain[1:]))
     return Finding(
         code=code,
         category=rule.category,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from pypto_pro.audit.calls import Calls
 from pypto_pro.audit.machine import DEEPEST_CALL, Arguments, PathEnds, Scope, after_loop, torch_base
@@ -87,6 +88,7 @@ class Functions(Calls):
     def _interpret(self, func: Func, args: Arguments, node: ast.expr, key: tuple[object, ...] | None) -> Value:
         """Run a function body in a scope of its own; the launch count continues, exits meet behind the call."""
         name = function_name(func.node)
+        self.spend(len(self.state.heap))
         caller_chain, caller_frame = self.chain, self.frame
         self.chain = (*caller_chain, (name, getattr(node, "lineno", 0)))
         self.deepest = max(self.deepest, len(self.chain))
@@ -265,6 +267,7 @@ def function_name(node: FunctionLike) -> str:
     return "<lambda>" if isinstance(node, ast.Lambda) else node.name
 
 
+@lru_cache(maxsize=4096)
 def is_generator(node: FunctionLike) -> bool:
     """Whether calling the function makes a generator."""
     pending: list[ast.AST] = list(ast.iter_child_nodes(node))
@@ -278,7 +281,14 @@ def is_generator(node: FunctionLike) -> bool:
 
 
 def function_scope(node: FunctionLike, parent: int) -> Scope:
-    """How names in a function body resolve: what it assigns is local unless declared otherwise."""
+    """The scope of one activation of a function."""
+    assigned, outer, enclosing = name_sets(node)
+    return Scope("function", parent, assigned - outer - enclosing, outer, enclosing)
+
+
+@lru_cache(maxsize=4096)
+def name_sets(node: FunctionLike) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+    """Names a function body binds, and those it declares `global` and `nonlocal`."""
     assigned, outer, enclosing = set[str](), set[str](), set[str]()
     pending: list[ast.AST] = [node.body] if isinstance(node, ast.Lambda) else list(node.body)
     while pending:
@@ -305,4 +315,4 @@ def function_scope(node: FunctionLike, parent: int) -> Scope:
             ):
                 assigned.add(name)
         pending += ast.iter_child_nodes(part)
-    return Scope("function", parent, frozenset(assigned - outer - enclosing), frozenset(outer), frozenset(enclosing))
+    return frozenset(assigned), frozenset(outer), frozenset(enclosing)

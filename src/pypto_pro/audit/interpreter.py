@@ -44,27 +44,24 @@ class Interpreter(Parameters):
 
     def import_module(self) -> None:
         """Evaluate the module body; what it breaks is kept for the wrappers that use the names it binds."""
-        self.importing = True
         try:
             flow = self.execute(self.source.tree.body)
             if flow.normal is not None:
                 self.state = flow.normal
-        except BudgetExceeded:
-            self.limit("the module body is too large to evaluate completely")
-        except PathEnds:
-            self.limit("the module body leaves early")
-        self.importing = False
-        self.steps = 0
-        self.trace = []
-        self.memory.clear()
-        self.functions_entered.clear()
-        self.deepest = 0
-        self.loops.clear()
-        self.guards.clear()
-        self.collectors.clear()
-        self.active.clear()
-        self.root_exits.clear()
+        except (BudgetExceeded, RecursionError):
+            self.limit("a module-level loop or branch is too large to evaluate completely")
         self.chain, self.frame = (), 0
+
+    def call_round(self, known: dict[str, str]) -> Interpreter:
+        """A machine in the state after the import, ready to call a wrapper with what is known about its parameters."""
+        machine = Interpreter(self.source, known)
+        machine.importing = False
+        machine.state = self.state.fork()
+        machine.deferred, machine.facts, machine.star_torch = self.deferred, self.facts, self.star_torch
+        machine.scopes, machine.captured = dict(self.scopes), set(self.captured)
+        machine._keys = dict(self._keys)
+        machine.limits = dict(self.limits)
+        return machine
 
     def run_wrapper(self, name: str) -> Interpretation:
         """Call the wrapper `name` (or `Class.method`) with unknown arguments of the kinds known so far."""
@@ -106,15 +103,21 @@ class Interpreter(Parameters):
         return found, Arguments(), []
 
 
-def interpret(source: Source, wrapper: str) -> Interpretation:
+def import_source(source: Source) -> Interpreter:
+    """The file, imported in the abstract: every wrapper starts from here."""
+    machine = Interpreter(source)
+    machine.import_module()
+    return machine
+
+
+def interpret(imported: Interpreter, wrapper: str) -> Interpretation:
     """Interpret `wrapper` until its parameters' kinds stop changing."""
     known: dict[str, str] = {}
     for _ in range(_ROUNDS):
-        machine = Interpreter(source, known)
-        machine.import_module()
+        machine = imported.call_round(known)
         result = machine.run_wrapper(wrapper)
         merged = {**known, **{k: v for k, v in machine.evidence.items() if k not in known or known[k] != "object"}}
-        if merged == known:
+        if merged == known or not result.finished:
             break
         known = merged
     return result

@@ -35,7 +35,8 @@ from pypto_pro.audit.values import (
     options,
 )
 
-BUDGET = 250_000  # syntax nodes interpreted for one wrapper; beyond it the rest is unproven
+BUDGET = 100_000  # syntax nodes interpreted for one wrapper; beyond it the rest is unproven
+IMPORT_BUDGET = 20_000  # for one module-level statement; beyond it the names it binds are of unknown kind
 DEEPEST_CALL = 24
 _BUILTIN_NAMES = frozenset(dir(builtins))
 _RANK = {"scalar": 1, "tensor": 2, "object": 3}
@@ -126,6 +127,12 @@ class Machine:
     def call_value(self, callee: Value, args: Arguments, node: ast.expr) -> Value:
         """The result of calling a value."""
         raise NotImplementedError
+
+    def spend(self, steps: int) -> None:
+        """Count work against the budget of one wrapper."""
+        self.steps += steps
+        if self.steps > (IMPORT_BUDGET if self.importing else BUDGET):
+            raise BudgetExceeded
 
     # -- scopes
     def stable_key(self, *parts: object) -> int:

@@ -71,7 +71,7 @@ def check_outputs(
     for entry in reached.values():
         why = undeclared(entry, named)
         if why is not None:
-            message = f"`{entry.name}` is allocated with `torch.empty` but is no declared output: {why}"
+            message = f"`{entry.name}`, from `torch.empty`, is no declared output: {why}"
             found.append(
                 make_finding(source, "W109", entry.node, message, chain=entry.chain, subject=entry.name, label=why)
             )

@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import Any
 
 from pypto_pro.audit.evidence import apply_records, not_run, unavailable
-from pypto_pro.audit.interpreter import interpret
+from pypto_pro.audit.interpreter import import_source, interpret
 from pypto_pro.audit.recorder import DynamicRecord, audit_call
 from pypto_pro.audit.report import Report, WrapperReport
 from pypto_pro.audit.source import Source
@@ -194,7 +194,7 @@ def _row_values(row: Any, width: int) -> tuple[Any, ...]:
 def _made_up(wrapper: WrapperReport, fn: Callable[..., Any], path: Path) -> list[DynamicRecord]:
     """One call with inputs after the kernel's annotations; nothing when a parameter cannot be decided."""
     source = Source.parse(path.read_text(encoding="utf-8"), str(path))
-    result = interpret(source, wrapper.name)
+    result = interpret(import_source(source), wrapper.name)
     shapes: dict[str, tuple[tuple[int, ...], str]] = {}
     for launch in (e for e in result.events if isinstance(e, Launch)):
         annotations = {p.name: p.annotation for k in launch.kernels for p in result.machine.kernel_facts(k).parameters}

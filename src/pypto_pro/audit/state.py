@@ -154,7 +154,8 @@ class State:
                 met.frames[frame] = _join_names(mine, names)
         for key, theirs in other.heap.items():
             own = met.heap.get(key)
-            met.heap[key] = theirs if own is None else own.join(theirs)
+            if own is not theirs:
+                met.heap[key] = theirs if own is None else own.join(theirs)
         return met
 
     def same_as(self, other: State) -> bool:

@@ -8,14 +8,14 @@ from contextlib import suppress
 
 from pypto_pro.audit.expressions import constant_truth
 from pypto_pro.audit.library_calls import LibraryCalls
-from pypto_pro.audit.machine import PathEnds
+from pypto_pro.audit.machine import BudgetExceeded, PathEnds
 from pypto_pro.audit.state import Exit, Flow, State, join_states
-from pypto_pro.audit.trace import Event
 from pypto_pro.audit.values import (
     ANY,
     NONE,
     OPAQUE,
     Many,
+    Maybe,
     Tensor,
     Tuple,
     Value,
@@ -44,26 +44,39 @@ class Statements(LibraryCalls):
         return flow
 
     def _execute_one(self, statement: ast.stmt) -> Flow:
-        self.steps += 1
+        if self.importing and self.frame == 0:
+            return self._execute_at_import(statement)
+        self.spend(1)
+        return self._execute_plain(statement)
+
+    def _execute_at_import(self, statement: ast.stmt) -> Flow:
+        """A module-level statement: its findings wait for a use; too much work makes the names it binds unknown."""
+        self.steps = 0
+        if isinstance(statement, _COMPOUND):
+            return self._execute_plain(statement)
+        before, depths = self.state.fork(), (len(self.loops), len(self.guards), len(self.collectors))
+        with self.aside() as events:
+            try:
+                flow = self._execute_plain(statement)
+            except (BudgetExceeded, RecursionError):
+                self.limit(f"line {statement.lineno} does too much at import to be evaluated")
+                self.state = before
+                del self.loops[depths[0] :], self.guards[depths[1] :], self.collectors[depths[2] :]
+                for name in bound_names(statement):
+                    self.bind(name, Maybe(name))
+                flow = Flow(self.state)
+        for name in bound_names(statement) if events else ():
+            self.deferred.setdefault(name, []).extend(events)
+        return flow
+
+    def _execute_plain(self, statement: ast.stmt) -> Flow:
         method: Callable[[ast.stmt], Flow | None] | None = getattr(self, f"exec_{type(statement).__name__}", None)
-        top_level = self.importing and self.frame == 0 and not isinstance(statement, _COMPOUND)
         try:
-            if top_level:
-                with self.aside() as events:
-                    flow = method(statement) if method is not None else None
-                self._defer(statement, events)
-            else:
-                flow = method(statement) if method is not None else None
+            flow = method(statement) if method is not None else None
         except PathEnds:
             self._remember_prefix(self.state)
             return Flow()
         return Flow(self.state) if flow is None else flow
-
-    def _defer(self, statement: ast.stmt, events: list[Event]) -> None:
-        """What a module-level statement broke is reported where a wrapper uses the names it bound."""
-        if events:
-            for name in bound_names(statement):
-                self.deferred.setdefault(name, []).extend(events)
 
     def _remember_prefix(self, state: State) -> None:
         """Inside a `try` every statement may be the last one before the handler."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from pypto_pro.audit.delivery import check_delivery, check_design
 from pypto_pro.audit.findings import findings_of_hits, unproven_uses
-from pypto_pro.audit.interpreter import Interpretation, interpret
+from pypto_pro.audit.interpreter import Interpretation, import_source, interpret
 from pypto_pro.audit.launches import check_launches, exit_sites, launch_range, launch_sites, launch_span
 from pypto_pro.audit.outputs import check_outputs, contract, empty_sites, trace_allocations
 from pypto_pro.audit.report import (
@@ -62,8 +62,9 @@ def audit(text: str, filename: str, options: Options) -> Report:
     selection = select(source, mode, options.wrappers, options.drivers, all_launchers=options.all_launchers)
     wrappers, limits = [], dict[str, None]()
     entered: set[str] = set()
+    imported = import_source(source)
     for name in selection.wrappers:
-        result = interpret(source, name)
+        result = interpret(imported, name)
         wrappers.append(_wrapper_report(source, name, selection.roles[name], result, frozenset(options.outputs)))
         limits.update(dict.fromkeys(result.limits))
         entered |= _entered_names(source, result)
