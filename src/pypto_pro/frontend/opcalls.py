@@ -196,7 +196,8 @@ def check_section(
     """An op of the other core kind is an error that names its section; scopes of registers and threads take few ops."""
     section = entry.section(**infos, **keywords) if callable(entry.section) else entry.section
     check_core(ctx, entry.name, section, node)
-    check_scope(ctx, entry.name, node, is_register_op=entry.key.startswith("vf."))
+    if not ctx.in_simt or isinstance(node, ast.Call):  # `t[i, j]` is the memory access of threads
+        check_scope(ctx, entry.name, node, is_register_op=entry.key.startswith("vf."))
 
 
 def check_core(ctx: Context, name: str, section: Section, node: ast.AST) -> None:
