@@ -252,15 +252,8 @@ def set_validshape(ctx: Context, node: ast.Call, hint: str | None) -> None:
         raise ValueError(f"set_validshape takes [rows, cols], found {len(extents)} entries")
     target, type_ = _target(ctx, tile, tile_node)
     _check_dynamic(ctx, type_, tile_node)
-    limits = ctx.view_bounds.get(target.var) if isinstance(target, Local) else None
-    rows, cols = (
-        _extent(ctx, value, type_.shape[axis], _limit(limits, axis), shape_node) for axis, value in enumerate(extents)
-    )
+    rows, cols = (_extent(ctx, value, type_.shape[axis], shape_node) for axis, value in enumerate(extents))
     ctx.emit(SetValid(target, rows, cols, span=ctx.span(node)))
-
-
-def _limit(limits: tuple[Expr, Expr] | None, axis: int) -> int | None:
-    return None if limits is None else const_int(limits[axis])
 
 
 def _target(ctx: Context, tile: Value, node: ast.AST) -> tuple[Expr, TileType]:
@@ -279,11 +272,10 @@ def _check_dynamic(ctx: Context, type_: TileType, node: ast.AST) -> None:
         raise ValueError(f"the valid shape {fixed} of this tile is fixed; set_validshape needs valid_shape=[-1, -1]")
 
 
-def _extent(ctx: Context, value: Value, extent: int, limit: int | None, node: ast.AST) -> Expr:
+def _extent(ctx: Context, value: Value, most: int, node: ast.AST) -> Expr:
     if not is_scalar(value) or build.kind_of(value).is_float():
         raise ctx.error(FinalRejectionError, f"a valid extent is an integer, found {describe(value)}", node)
     known = const_int(value)
-    most = extent if limit is None else min(extent, limit)
     if known is not None and not 1 <= known <= most:
         raise ValueError(f"a constant valid extent is from 1 to {most}, found {known}")
     return build.convert(value, INDEX)

@@ -137,7 +137,6 @@ class Context:
     temporaries: set[Var] = field(default_factory=set)  # assigned at one place only
     stable: set[Var] = field(default_factory=set)  # assigned once and for all: parameters, results of the front end
     owned: set[Var] = field(default_factory=set)  # structs made for merges
-    view_bounds: dict[Var, tuple[Expr, Expr]] = field(default_factory=dict)  # extents of sub-views
     simt_base: int = 0  # open frames when a SIMT entry is the innermost, 0 outside
     depth: int = 0
 

@@ -43,7 +43,6 @@ def slice_tile(ctx: Context, node: ast.Subscript, hint: str | None) -> Value:
     (row, rows), (col, cols) = windows
     ctx.emit(SubView(var, owner, row, col, rows, cols, span=ctx.span(node)))
     ctx.stable.add(var)
-    ctx.view_bounds[var] = (rows, cols)
     return Local(var)
 
 

@@ -256,6 +256,14 @@ def owners_and_references(scene: Scene) -> Iterator[Complaint]:
         yield references[var].span, f"`{var.name}` owns a descriptor and is also bound to another's"
 
 
+def _takes(target: Any, source: Any) -> bool:
+    """Whether a view variable can hold another view: dims that it does not know may be anything."""
+    if not isinstance(target, TensorType) or not isinstance(source, TensorType):
+        return False
+    same = (target.dtype, target.layout, target.rank) == (source.dtype, source.layout, source.rank)
+    return same and all(a is None or a == b for a, b in zip(target.dims, source.dims, strict=True))
+
+
 def assigned_types(scene: Scene) -> Iterator[Complaint]:
     """What a variable or field receives has its type."""
     for stmt in walk.statements(scene.program.body):
@@ -264,7 +272,7 @@ def assigned_types(scene: Scene) -> Iterator[Complaint]:
                 yield stmt.span, f"`{var.name}` is {print_type(var.type)} and receives {print_type(value.type)}"
             case SubView(var=var, base=base) if var.type != base.type:
                 yield stmt.span, f"`{var.name}` is no {print_type(base.type)}"
-            case CopyTensor(var=var, source=source) if var.type != source.type:
+            case CopyTensor(var=var, source=source) if not _takes(var.type, source.type):
                 yield stmt.span, f"`{var.name}` is {print_type(var.type)} and receives {print_type(source.type)}"
             case SetField(place=place, value=value) if place.type != value.type:
                 yield stmt.span, f"a {print_type(place.type)} field receives {print_type(value.type)}"
