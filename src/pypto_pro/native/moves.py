@@ -8,7 +8,7 @@ are copied as vectors; otherwise elements go one by one, or through transposed s
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import llvmlite.ir as ir
@@ -21,7 +21,7 @@ from pypto_pro.native import codecs, frames
 from pypto_pro.native.blocks import MANY_ROWS, Emitter, Number
 from pypto_pro.native.calls import Tensor, Tile
 from pypto_pro.native.convert import convert
-from pypto_pro.native.emit import I64, Value, splat, vector
+from pypto_pro.native.emit import I64, VOID, Value, splat, vector
 from pypto_pro.native.lanes import Lanes
 from pypto_pro.native.scalars import Scalar
 from pypto_pro.ops.entry import Box
@@ -29,6 +29,8 @@ from pypto_pro.ops.operands import tile_geometry
 
 ROW, COL = 0, 1
 SQUARE = 16
+STREAM_BYTES = 16 << 20
+LONG_LINE = 1024
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,8 @@ class End:
     dtype: DataType
     run_axis: int | None
     """The axis whose neighbours are neighbours in memory, inside a block of `axes[run_axis].block` (0: everywhere)."""
+    streams: Value | None = None
+    """i1: what is written here is too much to keep in the caches, so writes should pass them by."""
 
     def exchanged(self) -> End:
         """The end of the transposed box."""
@@ -146,8 +150,9 @@ class Moves(Emitter):
         along, across = (cols, rows) if axis == COL else (rows, cols)
         blocks = [e.axes[axis].block for e in (to, of) if e.axes[axis].block]
         if not blocks:
-            with self.for_range(0, across) as other:
-                self._line(to, of, other, self.scalar(0), along, change, axis)
+            lines, length = self._one_line(to, of, across, along, 1 - axis)
+            with self.for_range(0, lines) as other:
+                self._line(to, of, other, self.scalar(0), length, change, axis)
             return
         run = min(blocks)
         starts = [self.scalar(e.start[axis]) % run == 0 for e in (to, of) if not _multiple(e.start[axis], run)]
@@ -159,6 +164,13 @@ class Moves(Emitter):
         rest = whole * run
         with self.if_(rest < along), self.for_range(0, across) as other:
             self._line(to, of, other, rest, along - rest, change, axis)
+
+    def _one_line(self, to: End, of: End, across: Scalar, along: Scalar, other: int) -> tuple[Scalar, Scalar]:
+        """(lines, elements of one): a single line where the lines of both ends follow each other without gaps."""
+        if to.axes[other].block or of.axes[other].block:
+            return across, along
+        joined = (self.scalar(to.axes[other].inner) == along) & (self.scalar(of.axes[other].inner) == along)
+        return joined.choose(1, across), joined.choose(across * along, along)
 
     def _piece(self, to: End, of: End, k: Scalar, other: Scalar, run: int, change: Any, axis: int) -> None:
         i, j = (other, k) if axis == COL else (k, other)
@@ -175,7 +187,7 @@ class Moves(Emitter):
             from_, to_ = (
                 self.code.at(e.base, (at * e.dtype.nbytes).value) for e, at in ((of, source), (to, target))
             )
-            self.code.copy_bytes(to_, from_, size.value)
+            self._copy_line(to, to_, from_, size)
             return
         count = self.lane_count(of.dtype, to.dtype)
 
@@ -184,6 +196,16 @@ class Moves(Emitter):
             self.store(change(lanes), self.code.at(to.base, ((target + at) * to.dtype.nbytes).value), to.dtype, left)
 
         self.vectors(count, along, step)
+
+    def _copy_line(self, to: End, target: Value, source: Value, size: Scalar) -> None:
+        if to.streams is None:
+            self.code.copy_bytes(target, source, size.value)
+            return
+        with self.code.b.if_else(self.code.b.and_(to.streams, (size >= LONG_LINE).value)) as (yes, no):
+            with yes:
+                self.code.call("stream_copy", VOID, [target, source, size.value])
+            with no:
+                self.code.copy_bytes(target, source, size.value)
 
     # --- transposition -----------------------------------------------------------------------------------------------
 
@@ -246,6 +268,11 @@ class Moves(Emitter):
         run = COL if axes[1] == last else ROW if axes[0] == last else None
         return End(base, (Axis(0, 0, row), Axis(0, 0, col)), (0, 0), tensor.dtype, run)
 
+    def _too_big_to_keep(self, tensor: Tensor) -> Value:
+        """i1: the tensor's buffer is larger than caches usually are."""
+        low, high = (self.code.b.ptrtoint(p, I64) for p in (tensor.low, tensor.high))
+        return self.code.b.icmp_unsigned(">=", self.code.b.sub(high, low), I64(STREAM_BYTES))
+
     def _window_fits(self, tensor: Tensor, end: End, rows: Scalar, cols: Scalar) -> Scalar:
         row, col = (axis.inner for axis in end.axes)
         width = tensor.dtype.nbytes
@@ -260,7 +287,7 @@ class Moves(Emitter):
         assert end.run_axis is not None
         stride = end.axes[end.run_axis].inner
         axes = (Axis(0, 0, 1), end.axes[1]) if end.run_axis == ROW else (end.axes[0], Axis(0, 0, 1))
-        return End(end.base, axes, end.start, end.dtype, end.run_axis), stride == 1
+        return replace(end, axes=axes), stride == 1
 
     def load_window(
         self, dst: Tile, src: Tensor, offsets: Sequence[Number], axes: tuple[int | None, int], rows: Number,
@@ -290,7 +317,7 @@ class Moves(Emitter):
         if change is NotImplemented:
             return NotImplemented
         rows, cols = self.scalar(source.rows), self.scalar(source.cols)
-        to = self._window_end(dst, offsets, axes)
+        to = replace(self._window_end(dst, offsets, axes), streams=self._too_big_to_keep(dst))
         of = self._box_end(src, source)
         with self.if_((rows > 0) & (cols > 0)):
             self.require(self._box_fits(src, of, rows, cols), self._window_fits(dst, to, rows, cols))

@@ -13,7 +13,8 @@ from typing import Any
 import llvmlite.ir as ir
 
 from pypto_pro.native import engine, sync_code, vector_edges
-from pypto_pro.native.emit import I32, I64, PTR, VOID, Code, Value
+from pypto_pro.native.emit import I32, I64, PTR, VOID, Code, Value, vector
+from pypto_pro.native.engine import host
 from pypto_pro.native.frames import (
     BLOCK_DONE,
     BLOCK_NEW,
@@ -66,6 +67,24 @@ def emit_tick(module: Any) -> None:
     with b.if_then(b.icmp_unsigned("==", look, ir.Constant(PTR, None))):
         b.ret(I32(0))
     b.ret(code.call_address(look, I32, [launch]))
+
+
+def emit_stream_copy(module: Any) -> None:
+    """`void stream_copy(target, source, size)`: a copy that passes the caches by, ordered before what follows."""
+    code, (target, source, size) = function(module, "stream_copy", (PTR, PTR, I64), VOID)
+    b, step = code.b, 4 * host().fp32_lanes
+    lanes = vector(step // 4, I32)
+    start = b.and_(b.neg(b.ptrtoint(target, I64)), I64(step - 1))
+    head = code.minimum(start, size)
+    code.copy_bytes(target, source, head)
+    whole = b.add(head, b.and_(b.sub(size, head), I64(-step)))
+    hint = module.add_metadata([I32(1)])
+    with code.loop(head, whole, step) as k:
+        stored = b.store(code.load(lanes, code.at(source, k)), code.at(target, k), align=step)
+        stored.set_metadata("nontemporal", hint)
+    code.copy_bytes(code.at(target, whole), code.at(source, whole), b.sub(size, whole))
+    b.fence("seq_cst")
+    b.ret_void()
 
 
 def emit_cores(code: Code, unit: Value, each: Any) -> None:
@@ -308,7 +327,7 @@ def _restore_rounding(code: Code, saved: Value) -> None:
 
 
 EXPORTS = (
-    "run", "run_tick", "op_callback", "sync_do", "sync_issue", "sync_lock", "sync_barrier", "sync_poll",
+    "run", "run_tick", "op_callback", "stream_copy", "sync_do", "sync_issue", "sync_lock", "sync_barrier", "sync_poll",
     "vf_edge_load", "vf_edge_store",
 )  # fmt: skip
 
@@ -317,8 +336,10 @@ EXPORTS = (
 def functions() -> dict[str, int]:
     """Addresses of the functions programs call, and of `run`."""
     module = ir.Module("runner")
-    for emit in (emit_callback, emit_tick, sync_code.emit_all, emit_begin, emit_turn, emit_block, emit_claiming,
-                 emit_parking, emit_run, vector_edges.emit_edge_load, vector_edges.emit_edge_store):  # fmt: skip
+    for emit in (
+        emit_callback, emit_tick, emit_stream_copy, sync_code.emit_all, emit_begin, emit_turn, emit_block,
+        emit_claiming, emit_parking, emit_run, vector_edges.emit_edge_load, vector_edges.emit_edge_store,
+    ):  # fmt: skip
         emit(module)
     return engine.link(engine.compile_module(str(module)), EXPORTS, {})
 
