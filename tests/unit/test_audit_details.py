@@ -398,7 +398,8 @@ LAUNCHES = {
     "pruned": ("if False:\n        op_kernel[None, 4](x, y, 1)\n    op_kernel[None, 8](x, y, 1)", set()),
     "match-open": ("match x.ndim:\n        case 2:\n            op_kernel[None, 8](x, y, 1)", {"W120"}),
     "match-closed": (
-        "match x.ndim:\n        case 2:\n            op_kernel[None, 8](x, y, 1)\n        case _:\n            raise ValueError",
+        "match x.ndim:\n        case 2:\n            op_kernel[None, 8](x, y, 1)\n"
+        "        case _:\n            raise ValueError",
         set(),
     ),
     "while-true": ("while True:\n        op_kernel[None, 8](x, y, 1)\n        break", {"W122"}),

@@ -31,7 +31,8 @@ LISTED = {
     "W103": "view_as_real view_as_complex",
     "W104": "t T mT H mH transpose transpose_ permute movedim moveaxis swapaxes swapdims adjoint rot90 flip",
     "W105": "contiguous clone cpu cuda npu pin_memory share_memory_",
-    "W106": "narrow select chunk split tensor_split unbind index_select gather take take_along_dim masked_select diagonal",
+    "W106": "narrow select chunk split tensor_split unbind index_select gather take take_along_dim masked_select "
+    "diagonal",
     "W107": "repeat tile repeat_interleave",
     "W108": "new_zeros new_ones new_full new_empty new_tensor tril triu",
     "W110": "item tolist equal allclose is_nonzero",
@@ -42,9 +43,10 @@ LISTED = {
     "W118": "register_hook requires_grad_ backward",
 }
 FUNCTIONS = {
-    "W107": "cat concat concatenate stack hstack vstack dstack column_stack block_diag constant_pad_nd nn.functional.pad",
-    "W108": "zeros ones full zeros_like ones_like full_like empty_like empty_strided empty_permuted arange linspace eye "
-    "tensor as_tensor from_numpy rand randn randint rand_like scalar_tensor",
+    "W107": "cat concat concatenate stack hstack vstack dstack column_stack block_diag constant_pad_nd "
+    "nn.functional.pad",
+    "W108": "zeros ones full zeros_like ones_like full_like empty_like empty_strided empty_permuted arange linspace "
+    "eye tensor as_tensor from_numpy rand randn randint rand_like scalar_tensor",
     "W111": "npu.synchronize cuda.synchronize",
     "W112": "add mul exp softmax matmul sum max where sort topk einsum nn.functional.relu nn.functional.softmax "
     "linalg.norm fft.fft special.erf relu_",

@@ -194,7 +194,7 @@ def test_bank_pairs_against_the_bit_fields(a: int, a_rows: int, b: int, b_rows: 
     )
     design = Design(tiles, parallel=(Parallel("a", "read", "b", "write"),))
     rows = check_layout(design).rows
-    (pair,) = find_bank_pairs(design, rows)
+    (pair,) = find_bank_pairs(design.parallel, rows)
     mine, theirs = touched(pair.a.start, pair.a.size), touched(pair.b.start, pair.b.size)
     assert set(pair.same_bank) == {g for _, g in mine & theirs}
     assert set(pair.same_group) == {g for bank, g in mine if (1 - bank, g) in theirs}

@@ -30,7 +30,7 @@ def trace_allocations(result: Interpretation, source: Source) -> dict[str, Reach
     """Follow every allocation to kernel parameters and to the returned value."""
     machine = result.machine
     reached = {
-        e.site: Reached(e.node, e.chain, _variable(source, e.node)) for e in result.events if isinstance(e, Allocation)
+        e.site: Reached(e.node, e.chain, source.variable(e.node)) for e in result.events if isinstance(e, Allocation)
     }
     for launch in (e for e in result.events if isinstance(e, Launch)):
         written = _written(result, launch.kernels)
@@ -50,17 +50,6 @@ def trace_allocations(result: Interpretation, source: Source) -> dict[str, Reach
 
 def _written(result: Interpretation, kernels: tuple[Kernel, ...]) -> frozenset[str]:
     return frozenset[str]().union(*(result.machine.kernel_facts(k).written for k in kernels))
-
-
-def _variable(source: Source, node: ast.AST) -> str:
-    """The variable the allocation is first bound to, found in the text."""
-    for statement in ast.walk(source.tree):
-        match statement:
-            case ast.Assign(targets=[target], value=value) if value is node:
-                return source.expression(target)
-            case ast.AnnAssign(target=target, value=value) if value is node:
-                return source.expression(target)
-    return source.expression(node)
 
 
 def check_outputs(
