@@ -54,7 +54,7 @@ class Options:
 @click.option("--separate", multiple=True, metavar="A=B", help="Plan two L1 slots into different banks.")
 @click.option("--pin", "pins", multiple=True, metavar="NAME", help="A tile that keeps its address in the plan.")
 @click.option("--solver", type=click.Choice(("auto", "search", "cp-sat")), default="auto", help="Who plans.")
-@click.option("--diff", is_flag=True, help="Print the planned addresses as a patch.")
+@click.option("--diff", is_flag=True, help="Print only a patch with the planned addresses.")
 @click.option("--write", is_flag=True, help="Put the planned addresses into FILE.")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="text", help="Form of the report.")
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
@@ -77,7 +77,8 @@ def command(target: str, kernel: str | None, shapes: tuple[str, ...], keys: tupl
         raise click.UsageError("--diff, --write, --no-reuse, --scatter, --separate and --pin need --plan")
     design = load_design(options)
     report, advice = examine(design, options, planning)
-    show(report, advice, "json" if as_json else form, output)
+    if not diff:  # a patch stands alone, so that it can be piped
+        show(report, advice, "json" if as_json else form, output)
     if svg_file:
         from pypto_pro.report.layout_svg import layout_svg
 

@@ -1,16 +1,17 @@
-"""Accesses to L1 that may run at the same time: what no order of the programs separates (layout report, section 8).
+"""Accesses to L1 that may run at the same time: what no order of the programs separates in a loop.
 
-Loads of the next trip beside the moves of this one, mostly. Limits: the two vector cores are taken as one agent, and
-accesses to one slot are left out (their rows would decide).
+Loads of the next trip beside the moves of this one, mostly; what runs once is not worth a conflict. Limits: the two
+vector cores are taken as one agent, and accesses to one slot are left out (their rows would decide).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import count
 
 from pypto_pro.enums import CoreKind, MemorySpace
 from pypto_pro.memory.cross_core import CrossOrder
-from pypto_pro.memory.design import Design, Parallel, TileRecord, slot_name
+from pypto_pro.memory.design import Branch, Design, Loop, Node, Parallel, Step, TileRecord, slot_name
 from pypto_pro.memory.order import By, Order, Touch, find_order
 
 
@@ -21,15 +22,30 @@ def find_parallel(design: Design) -> tuple[Parallel, ...]:
         return ()
     tiles = {t.name: t for t in design.tiles}
     orders = {p.core: find_order(p, tiles, mats) for p in design.programs}
+    loop_of = {point: loop for p in design.programs for point, loop in _innermost(p.body, 0, count(1))}
     found: dict[Parallel, None] = {}
     for order in orders.values():
         for i, j in sorted(order.doubt[By.BARRIER]):
             x, y = order.touches[i], order.touches[j]
-            if x.pipe is not y.pipe:
+            if x.pipe is not y.pipe and loop_of[x.step.point] == loop_of[y.step.point] != 0:
                 found |= dict.fromkeys(_pairs(x, y, tiles))
     for x, y in _between(design, orders):
-        found |= dict.fromkeys(_pairs(x, y, tiles))
+        if loop_of[x.step.point] and loop_of[y.step.point]:
+            found |= dict.fromkeys(_pairs(x, y, tiles))
     return tuple(found)
+
+
+def _innermost(body: tuple[Node, ...], loop: int, numbers: Iterator[int]) -> Iterator[tuple[int, int]]:
+    """Every point with the number of its innermost loop, 0 outside loops."""
+    for node in body:
+        match node:
+            case Step(point=point):
+                yield point, loop
+            case Loop(body=inner):
+                yield from _innermost(inner, next(numbers), numbers)
+            case Branch(arms=arms):
+                for arm in arms:
+                    yield from _innermost(arm, loop, numbers)
 
 
 def _between(design: Design, orders: dict[CoreKind, Order]) -> Iterator[tuple[Touch, Touch]]:
