@@ -164,11 +164,15 @@ class _Recorder:
         return 0
 
     def on_function(self, name: str) -> None:
-        """A torch function or tensor method was called."""
+        """A torch function or tensor method is called."""
         kind, code = classify_function(name)
-        if kind == "empty":
-            self.record.empty_calls += self.line_of_event() is not None
         self.add("function", name, kind, code)
+
+    def on_empty(self, made: Any) -> None:
+        """`torch.empty` returned. Holding its result inside the dispatch level would make torch detach it."""
+        if self.line_of_event() is not None:
+            self.record.empty_calls += 1
+            self.empties.append(made)
 
     def on_dispatch(self, name: str, func: Any, args: tuple[Any, ...], out: Any) -> None:
         """An operation was dispatched."""
@@ -179,8 +183,6 @@ class _Recorder:
             kind = "view" if getattr(func, "is_view", False) else "compute" if tensors else "create"
         if kind == "cast" and tensors and isinstance(out, self.torch.Tensor) and tensors[0].dtype == out.dtype:
             kind = "copy"
-        if kind == "empty" and isinstance(out, self.torch.Tensor):
-            self.empties.append(out)
         self.add("dispatch", name, kind, None)
 
     def on_launch(self, event: launch_hooks.LaunchEvent) -> None:
@@ -285,8 +287,12 @@ def _modes(torch: Any, recorder: _Recorder) -> list[Any]:
 
     class FunctionLevel(overrides.TorchFunctionMode):  # type: ignore[misc, name-defined]
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            recorder.on_function(overrides.resolve_name(func) or getattr(func, "__name__", "?"))
-            return func(*args, **(kwargs or {}))
+            name = overrides.resolve_name(func) or getattr(func, "__name__", "?")
+            recorder.on_function(name)
+            out = func(*args, **(kwargs or {}))
+            if name == "torch.empty":
+                recorder.on_empty(out)
+            return out
 
     class DispatchLevel(dispatch.TorchDispatchMode):  # type: ignore[misc, name-defined]
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
