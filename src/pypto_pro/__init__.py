@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from pypto_pro.audit import record_wrapper
     from pypto_pro.diag import Finding, Severity, Span
     from pypto_pro.diag.errors import ArgumentError, CheckError, ParserError, StuckError
     from pypto_pro.runtime.options import options
@@ -25,6 +26,7 @@ _WHERE = {
     "StuckError": "pypto_pro.diag.errors",
     "check": "pypto_pro.runtime.checking",
     "options": "pypto_pro.runtime.options",
+    "record_wrapper": "pypto_pro.audit",
 }
 
 __all__ = [
@@ -37,6 +39,7 @@ __all__ = [
     "StuckError",
     "__version__",
     "options",
+    "record_wrapper",
 ]
 
 
