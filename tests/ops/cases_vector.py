@@ -157,7 +157,8 @@ def merged(dtype: D) -> Case:
 def lists(dtype: D, lengths: tuple[int, ...], dst: int, tmp: int, exhausted: bool) -> Case:
     per = 8 // dtype.nbytes
     addrs = (B, B + 0x1000, C, C + 0x1000)
-    made = {f"src{k}": T((1, 256), dtype, addrs[k], (1, n * per), data=records(n, dtype)) for k, n in enumerate(lengths)}
+    made = {f"src{k}": T((1, 256), dtype, addrs[k], (1, n * per), data=records(n, dtype))
+            for k, n in enumerate(lengths)}
     return Case("mrgsort2", {**made, "dst": T((1, 256), dtype, A, (1, dst)), "tmp": T((1, tmp), dtype, E)},
                 {"exhausted": exhausted})
 

@@ -32,8 +32,8 @@ def test_gather_by_index(dtype: D, index: D) -> None:
     at = RNG.integers(0, 4 * 96, (8, 64))
     at[0, :3] = [0, 4 * 96 - 1, 4 * 96]  # the last one is outside: 0
     seen = observe(Case("gather", {
-        "out": T((8, 64), dtype, A, (5, 37)), "src": T((4, 96), dtype, B, (2, 50)), "idx": T((8, 64), index, C, data=at),
-        "tmp": T((8, 64), index, E),
+        "out": T((8, 64), dtype, A, (5, 37)), "src": T((4, 96), dtype, B, (2, 50)),
+        "idx": T((8, 64), index, C, data=at), "tmp": T((8, 64), index, E),
     }, values=None))
     flat = [*raw(seen.before["src"]).reshape(-1).tolist(), 0]
     found = raw(seen.after["out"])
@@ -170,7 +170,7 @@ def test_sort32(dtype: D, cols: int, shared: bool) -> None:
     for r in range(3):
         wanted: list[int] = []
         for c in range(0, cols, 32):
-            order = sorted(range(c, min(c + 32, cols)), key=lambda k: -float(values[r, k]))  # noqa: B023
+            order = sorted(range(c, min(c + 32, cols)), key=lambda k: -float(values[r, k]))
             for k in order:
                 wanted += record(values[r, k], int(index[0 if shared else r, k]), dtype)
         assert found[r, : cols * per].tolist() == wanted
@@ -191,8 +191,8 @@ def test_mrgsort(dtype: D, block: int) -> None:
     per, count = 8 // dtype.nbytes, 8
     lists = [sorted_list(block // per, dtype, 1000 * k) for k in range(count)]
     data = np.concatenate([elements for _, elements in lists], axis=1)
-    seen = observe(Case("mrgsort", {"dst": T((1, 8 * block + 64), dtype, A), "src": T((1, 8 * block), dtype, B, data=data)},
-                        {"block_len": block}))
+    tiles = {"dst": T((1, 8 * block + 64), dtype, A), "src": T((1, 8 * block), dtype, B, data=data)}
+    seen = observe(Case("mrgsort", tiles, {"block_len": block}))
     wanted: list[int] = []
     for g in range(0, count, 4):
         merged = [(v, 1000 * (g + k) + n) for k in range(4) for n, v in enumerate(lists[g + k][0])]

@@ -191,12 +191,17 @@ class Emitter:
     def apart(self, out: Tile, source: Tile, rows: Number, cols: Number) -> Scalar:
         """Whether streaming through `source` and `out` is the same as reading everything first.
 
-        True for disjoint bytes, and for equal addresses unless the output elements are wider.
+        True for disjoint bytes, and for equal addresses unless the output's elements or lines are longer.
         """
         low, high = out.addr, self._end(out, rows, cols)
         other_low, other_high = source.addr, self._end(source, rows, cols)
         apart = (high <= other_low) | (other_high <= low)
-        return apart if out.dtype.nbytes > source.dtype.nbytes else apart | (low == other_low)
+        step, other_step = (self.lines(t, rows, cols)[2] * t.dtype.nbytes for t in (out, source))
+        if out.dtype.nbytes > source.dtype.nbytes:
+            return apart
+        if step > other_step:
+            return apart | ((low == other_low) & (self.scalar(self.lines(out, rows, cols)[0]) <= 1))
+        return apart | (low == other_low)
 
     def _end(self, tile: Tile, rows: Number, cols: Number) -> Scalar:
         outer, inner, pitch = self.lines(tile, rows, cols)

@@ -76,6 +76,10 @@ class Pieces(Emitter):
         """Copy bytes between areas that do not overlap."""
         self.code.copy_bytes(target, source, index_value(self.code, size))
 
+    def byte(self, tile: Tile, offset: Number) -> Value:
+        """Host address of the byte `offset` bytes behind the tile's address."""
+        return self.code.at(tile.memory, (tile.addr + self.scalar(offset)).value)
+
     # --- bits --------------------------------------------------------------------------------------------------------
 
     def bits_of(self, number: Any, dtype: DataType) -> Scalar:

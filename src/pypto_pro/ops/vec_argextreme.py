@@ -10,8 +10,10 @@ import numpy as np
 from pypto_pro.dtypes import DataType
 from pypto_pro.enums import PipeType, TensorLayout
 from pypto_pro.ops import rules
+from pypto_pro.ops.builder import Lanes, NativeScalar, NativeTile
 from pypto_pro.ops.entry import Access, OpEntry, Requirement, defop
 from pypto_pro.ops.operands import IntAttr, TileArg, TileInfo, VecIn, VecOut, VecScratch
+from pypto_pro.ops.vec_lowering import VectorBuilder, at, bytes_of, column_step, is_linear
 from pypto_pro.ops.vec_reduce import check_target, reduce_into, reduction_regions
 
 D = DataType
@@ -19,7 +21,66 @@ ALONG_ROWS = (*rules.INTS[2:6], *rules.FLOATS)
 ALONG_COLUMNS = (*rules.UP_TO_32_BITS, *rules.FLOATS)
 
 
-def _arg_extreme(name: str, word: str, pick: Callable[..., Any]) -> OpEntry:
+def beats(value: Lanes, best: Lanes, largest: bool) -> Lanes:
+    """Where a later value takes the place of the best so far; the first NaN stays."""
+    better = value > best if largest else value < best
+    return better | ((value != value) & (best == best)) if value.dtype.is_float() else better
+
+
+def lower_columns(k: VectorBuilder, out: NativeTile, src: NativeTile, largest: bool) -> None:
+    """Best value and its row, column by column side by side."""
+    rows, cols, index = src.vr, src.vc, D.DT_INT32
+    k.require(k.fits(src, rows, cols), k.fits(out, 1, cols),
+              k.disjoint(out, cols * 4, src, bytes_of(src, rows, cols)))
+    count = k.lane_count(D.DT_INT32, src.dtype)
+
+    def columns(first: NativeScalar, left: Any) -> None:
+        best = k.variable(k.load(at(k, src, 0, first), src.dtype, count, left))
+        where = k.variable(k.lanes_of(0, index, count))
+        with k.for_range(1, rows) as row:
+            value, held = k.load(at(k, src, row, first), src.dtype, count, left), best.get()
+            better = beats(value, held, largest)
+            best.set(better.select(value, held))
+            where.set(better.select(k.lanes_of(row, index, count), where.get()))
+        k.store(where.get(), at(k, out, 0, first), index, left)
+
+    with k.if_(rows > 0):
+        k.vectors(count, cols, columns)
+
+
+def lower_rows(k: VectorBuilder, out: NativeTile, src: NativeTile, largest: bool) -> None:
+    """Each lane keeps its best and where it stood; then the lanes are compared, the lower index winning ties."""
+    rows, cols, index = src.vr, src.vc, D.DT_INT32
+    step = column_step(out)
+    written = ((rows - 1) * step + 1) * 4
+    k.require(k.fits(src, rows, cols), k.covers(out, written), k.disjoint(out, written, src, bytes_of(src, rows, cols)))
+    count = k.lane_count(D.DT_INT32, src.dtype)
+    with k.if_(cols > 0), k.for_range(0, rows) as row:
+        best = k.variable(k.lanes_of(k.load(at(k, src, row), src.dtype, 1).lane(0), src.dtype, count))
+        where = k.variable(k.lanes_of(0, index, count))
+
+        def step_(first: NativeScalar, left: Any) -> None:
+            value, held = k.load(at(k, src, row, first), src.dtype, count, left), best.get()
+            better = beats(value, held, largest)
+            if left is not None:
+                better = better & k.first(count, left)
+            best.set(better.select(value, held))
+            where.set(better.select(k.iota(count, index) + first, where.get()))
+
+        k.vectors(count, cols, step_)
+        k.store_scalar(winner(k, best.get(), where.get(), largest), k.pointer(out, row * step), index)
+
+
+def winner(k: VectorBuilder, best: Lanes, where: Lanes, largest: bool) -> NativeScalar:
+    """The smallest index among the lanes that hold the extreme (or NaN, if any does)."""
+    top = k.lanes_of(best.halved(k.max if largest else k.min), best.dtype, best.count)
+    holds = best == top
+    if best.dtype.is_float():
+        holds = holds | ((best != best) & (top != top))
+    return holds.select(where, D.DT_INT32.int_max).halved(k.min)
+
+
+def _arg_extreme(name: str, word: str, pick: Callable[..., Any], largest: bool) -> OpEntry:
     """`argmax` or `argmin`."""
 
     @defop(f"pl.{name}", pipe=PipeType.V, family="tile.reduce")
@@ -52,6 +113,13 @@ def _arg_extreme(name: str, word: str, pick: Callable[..., Any]) -> OpEntry:
     def _(out: TileArg, src: TileArg, tmp: TileArg, dim: int) -> list[Access]:
         return reduction_regions(out, src, dim)
 
+    @entry.lower
+    def _(k: VectorBuilder, out: NativeTile, src: NativeTile, tmp: object, dim: int) -> Any:
+        if not is_linear(src) or column_step(out) == 0:
+            return NotImplemented
+        lower = lower_rows if dim == 0 else lower_columns
+        return lower(k, out, src, largest)
+
     entry.doc = (
         f"out[r, 0] = column of the {word} of row r (dim=0), or out[0, c] = row of the {word} of column c (dim=1).\n"
         "The first of equal values wins, and the first NaN before all others. The valid shape of src governs; tmp is\n"
@@ -60,5 +128,5 @@ def _arg_extreme(name: str, word: str, pick: Callable[..., Any]) -> OpEntry:
     return entry
 
 
-argmax = _arg_extreme("argmax", "largest value", np.argmax)
-argmin = _arg_extreme("argmin", "smallest value", np.argmin)
+argmax = _arg_extreme("argmax", "largest value", np.argmax, largest=True)
+argmin = _arg_extreme("argmin", "smallest value", np.argmin, largest=False)

@@ -5,17 +5,25 @@ A shift count the type does not have, which no device defines, shifts everything
 
 from __future__ import annotations
 
+import operator
+from typing import Any
+
 import numpy as np
 
 from pypto_pro.enums import PipeType
 from pypto_pro.ops import rules
+from pypto_pro.ops.builder import Builder, NativeScalar, NativeTile
 from pypto_pro.ops.entry import OpEntry, defop
 from pypto_pro.ops.operands import ScalarIn, ScalarInfo, TileInfo, VecIn, VecOut, VecScratch
 from pypto_pro.ops.vec_elementwise import binary, element
 
 BITS = rules.UP_TO_32_BITS
 
-and_ = binary("and_", "lhs & rhs", np.bitwise_and, BITS, "Integers of up to 32 bits.", "tile.bitwise")
+LANES = {"&": operator.and_, "|": operator.or_, "<<": operator.lshift, ">>": operator.rshift}
+
+and_ = binary(
+    "and_", "lhs & rhs", np.bitwise_and, BITS, "Integers of up to 32 bits.", "tile.bitwise", lanes=operator.and_
+)
 
 
 @defop("pl.xor", pipe=PipeType.V, family="tile.bitwise")
@@ -30,6 +38,11 @@ def _(out: TileInfo, lhs: TileInfo, rhs: TileInfo, tmp: TileInfo) -> None:
     rules.elementwise(BITS, out, lhs, rhs, tmp)
 
 
+@xor.lower
+def _(k: Builder, out: NativeTile, lhs: NativeTile, rhs: NativeTile, tmp: object) -> Any:
+    return k.elementwise(out, (lhs, rhs), operator.xor)
+
+
 def _with_scalar(name: str, symbol: str, compute: np.ufunc) -> OpEntry:
     """A legacy op `out = lhs <symbol> scalar`."""
 
@@ -39,7 +52,11 @@ def _with_scalar(name: str, symbol: str, compute: np.ufunc) -> OpEntry:
 
     @entry.rules
     def _(out: TileInfo, lhs: TileInfo, scalar: ScalarInfo) -> None:
-        rules.elementwise(BITS if symbol in "&|^" else rules.INTS, out, lhs)
+        rules.elementwise(BITS if symbol == "|" else rules.INTS, out, lhs)
+
+    @entry.lower
+    def _(k: Builder, out: NativeTile, lhs: NativeTile, scalar: NativeScalar) -> Any:
+        return k.elementwise(out, (lhs, scalar), LANES[symbol])
 
     entry.doc = f"`out = lhs {symbol} scalar` over the valid shape of `out`."
     return entry
@@ -56,6 +73,10 @@ def _shift(name: str, symbol: str, compute: np.ufunc, note: str) -> OpEntry:
     def _(out: TileInfo, lhs: TileInfo, rhs: TileInfo) -> None:
         rules.need_tile(rhs, "the shift count (for one count use the scalar form)")
         rules.elementwise(rules.INTS, out, lhs, rhs)
+
+    @entry.lower
+    def _(k: Builder, out: NativeTile, lhs: NativeTile, rhs: NativeTile) -> Any:
+        return k.elementwise(out, (lhs, rhs), LANES[symbol])
 
     entry.doc = f"`out = lhs {symbol} rhs` over the valid shape of `out`; rhs is a tile of counts. {note}"
     return entry
@@ -77,3 +98,8 @@ def xors(out: VecOut, lhs: VecIn, scalar: ScalarIn, tmp: VecScratch) -> None:
 @xors.rules
 def _(out: TileInfo, lhs: TileInfo, scalar: ScalarInfo, tmp: TileInfo) -> None:
     rules.elementwise(BITS, out, lhs)
+
+
+@xors.lower
+def _(k: Builder, out: NativeTile, lhs: NativeTile, scalar: NativeScalar, tmp: object) -> Any:
+    return k.elementwise(out, (lhs, scalar), operator.xor)

@@ -7,6 +7,7 @@ inside the last granule are 0, bytes after it keep their value.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -15,10 +16,12 @@ import numpy as np
 from pypto_pro.dtypes import DataType
 from pypto_pro.enums import PipeType
 from pypto_pro.ops import rules
+from pypto_pro.ops.builder import NativeScalar, NativeTile, Source
 from pypto_pro.ops.entry import Access, Box, Effect, OpEntry, defop
 from pypto_pro.ops.extents import up
 from pypto_pro.ops.operands import Array, ScalarInfo, TileArg, TileInfo, VecIn, VecOrScalar, VecOut, VecScratch
 from pypto_pro.ops.vec_elementwise import element, source
+from pypto_pro.ops.vec_lowering import VectorBuilder, at, bytes_of, guard, is_tile, raw, rectangle
 
 D = DataType
 
@@ -42,7 +45,32 @@ def pack(flags: Array, row_bytes: int) -> Array:
     return packed
 
 
-def _compare(name: str, symbol: str, holds: Callable[[Array, Any], Any], nan: str) -> OpEntry:
+def lower_compare(
+    k: VectorBuilder, out: NativeTile, lhs: NativeTile, rhs: Source, holds: Callable[[Any, Any], Any]
+) -> None:
+    """Mask rows, zeroed and then written by whole vectors; a mask that overlaps its data runs the meaning."""
+    rows, cols, size = lhs.vr, lhs.vc, mask_bytes(lhs.vc, lhs.dtype)
+    tiles = [t for t in (lhs, rhs) if is_tile(t)]
+    k.require(k.fits(out, rows, size), *(k.fits(t, rows, cols) for t in tiles))
+    k.require(*(k.disjoint(out, bytes_of(out, rows, size), t, bytes_of(t, rows, cols)) for t in tiles))
+    count = max(8, k.lane_count(lhs.dtype))
+    other = None if is_tile(rhs) else k.lanes_of(rhs, lhs.dtype, count)
+
+    with k.for_range(0, rows) as row:
+        k.fill_bytes(at(k, out, row), 0, size)
+
+        def step(first: NativeScalar, left: Any) -> None:
+            a = k.load(at(k, lhs, row, first), lhs.dtype, count, left)
+            b = k.load(at(k, rhs, row, first), lhs.dtype, count, left) if is_tile(rhs) else other
+            flags = holds(a, b)
+            k.store_flags(flags if left is None else flags & k.first(count, left), at(k, out, row, first // 8))
+
+        k.vectors(count, cols, step)
+
+
+def _compare(
+    name: str, symbol: str, holds: Callable[[Array, Any], Any], native: Callable[[Any, Any], Any], nan: str
+) -> OpEntry:
     """A comparison `lhs <symbol> rhs` into a mask."""
 
     @defop(f"pl.{name}", pipe=PipeType.V, family="tile.compare")
@@ -65,6 +93,10 @@ def _compare(name: str, symbol: str, holds: Callable[[Array, Any], Any], nan: st
         read = [Access("lhs", Effect.READ, domain), mask]
         return [Access("rhs", Effect.READ, domain), *read] if hasattr(rhs, "type") else read
 
+    @entry.lower
+    def _(k: VectorBuilder, out: NativeTile, lhs: NativeTile, rhs: Source) -> Any:
+        return lower_compare(k, out, lhs, rhs, native)
+
     entry.doc = (
         f"Bit (r, c) of the packed mask `out` = lhs[r, c] {symbol} rhs[r, c] over the valid shape of lhs; rhs is a\n"
         f"tile or a scalar. A comparison with NaN is {nan}. `out` is UINT8; declare it with the shape of lhs."
@@ -72,12 +104,12 @@ def _compare(name: str, symbol: str, holds: Callable[[Array, Any], Any], nan: st
     return entry
 
 
-eq = _compare("eq", "==", np.equal, "false")
-ne = _compare("ne", "!=", np.not_equal, "true")
-lt = _compare("lt", "<", np.less, "false")
-le = _compare("le", "<=", np.less_equal, "false")
-gt = _compare("gt", ">", np.greater, "false")
-ge = _compare("ge", ">=", np.greater_equal, "false")
+eq = _compare("eq", "==", np.equal, operator.eq, "false")
+ne = _compare("ne", "!=", np.not_equal, operator.ne, "true")
+lt = _compare("lt", "<", np.less, operator.lt, "false")
+le = _compare("le", "<=", np.less_equal, operator.le, "false")
+gt = _compare("gt", ">", np.greater, operator.gt, "false")
+ge = _compare("ge", ">=", np.greater_equal, operator.ge, "false")
 
 COMPARISONS = (eq, ne, lt, le, gt, ge)
 """In the order of the compare codes 0..5."""
@@ -114,3 +146,23 @@ def _(out: TileArg, mask: TileArg, lhs: TileArg, rhs: TileArg | float, tmp: obje
         Access("out", Effect.WRITE, domain),
     ]
     return [Access("rhs", Effect.MAY_READ, domain), *touched] if hasattr(rhs, "type") else touched
+
+
+@select.lower
+def _(k: VectorBuilder, out: NativeTile, mask: NativeTile, lhs: NativeTile, rhs: Source, tmp: object) -> Any:
+    result, packed = raw(out), raw(mask)
+    sources = [raw(t) for t in (lhs, rhs) if is_tile(t)]
+    size = up(out.vc, 8) // 8
+    guard(k, result, sources, out.vr, out.vc)
+    k.require(k.fits(packed, out.vr, size),
+              k.disjoint(result, bytes_of(result, out.vr, out.vc), packed, bytes_of(packed, out.vr, size)))
+    count = max(8, k.lane_count(result.dtype))
+    other = None if is_tile(rhs) else k.lanes_of(k.bits_of(rhs, out.dtype), result.dtype, count)
+
+    def step(row: NativeScalar, first: NativeScalar, left: Any) -> None:
+        flags = k.load_flags(at(k, packed, row, first // 8), count)
+        chosen = k.load(at(k, sources[0], row, first), result.dtype, count, left)
+        rest = k.load(at(k, sources[1], row, first), result.dtype, count, left) if other is None else other
+        k.store(flags.select(chosen, rest), at(k, result, row, first), result.dtype, left)
+
+    rectangle(k, count, out.vr, out.vc, step)

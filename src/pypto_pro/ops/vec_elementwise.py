@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from pypto_pro.dtypes import DataType
-from pypto_pro.enums import PipeType
+from pypto_pro.enums import PipeType, RoundMode
 from pypto_pro.ops import rules
-from pypto_pro.ops.builder import Builder, NativeTile, Source
+from pypto_pro.ops.builder import Builder, Lanes, NativeScalar, NativeTile, Source
 from pypto_pro.ops.entry import OpEntry, defop
 from pypto_pro.ops.operands import Array, ScalarIn, ScalarInfo, TileArg, TileInfo, VecIn, VecOrScalar, VecOut
 
@@ -107,10 +107,27 @@ rem = binary(
     "The result has the sign of rhs.", "tile.legacy",
 )
 
+
+@rem.lower
+def _(k: Builder, out: NativeTile, lhs: NativeTile, rhs: Source) -> Any:
+    def remainder(a: Lanes, b: Lanes) -> Lanes:
+        if a.dtype.is_float():
+            whole = k.integral(a / b, RoundMode.CAST_FLOOR)
+            assert whole is not None
+            return a - whole * b
+        rest = a % b  # sign of a; a for b = 0
+        return ((rest != 0) & ((rest ^ b) < 0)).select(rest + b, rest) if a.dtype.is_signed_int() else rest
+
+    return k.elementwise(out, (lhs, rhs), remainder)
+
+
 SUM_DTYPES = (*rules.INTS[2:6], *rules.FLOATS)
 
 
-def _three(name: str, formula: str, first: np.ufunc, family: str) -> OpEntry:
+Combine = Callable[[Any, Any], Any]
+
+
+def _three(name: str, formula: str, first: Combine, family: str) -> OpEntry:
     """`out = (a first b) + c` with b a tile; two roundings."""
 
     @defop(f"pl.{name}", pipe=PipeType.V, family=family)
@@ -121,11 +138,15 @@ def _three(name: str, formula: str, first: np.ufunc, family: str) -> OpEntry:
     def _(out: TileInfo, a: TileInfo, b: TileInfo, c: TileInfo) -> None:
         rules.elementwise(SUM_DTYPES, out, a, b, c)
 
+    @entry.lower
+    def _(k: Builder, out: NativeTile, a: NativeTile, b: NativeTile, c: NativeTile) -> Any:
+        return k.elementwise(out, (a, b, c), lambda x, y, z: first(x, y).rounded(out.dtype) + z)
+
     entry.doc = f"`out = {formula}` over the valid shape of `out`, each step rounded; no carry. Inputs are unchanged."
     return entry
 
 
-def _three_scalar(name: str, formula: str, first: np.ufunc) -> OpEntry:
+def _three_scalar(name: str, formula: str, first: Combine) -> OpEntry:
     """`out = (a first scalar) + c`; two roundings."""
 
     @defop(f"pl.{name}", pipe=PipeType.V, family="tile.legacy")
@@ -136,11 +157,15 @@ def _three_scalar(name: str, formula: str, first: np.ufunc) -> OpEntry:
     def _(out: TileInfo, a: TileInfo, scalar: ScalarInfo, c: TileInfo) -> None:
         rules.elementwise(SUM_DTYPES, out, a, c)
 
+    @entry.lower
+    def _(k: Builder, out: NativeTile, a: NativeTile, scalar: NativeScalar, c: NativeTile) -> Any:
+        return k.elementwise(out, (a, scalar, c), lambda x, y, z: first(x, y).rounded(out.dtype) + z)
+
     entry.doc = f"`out = {formula}` over the valid shape of `out`, each step rounded."
     return entry
 
 
-addc = _three("addc", "a + b + c", np.add, "tile.fused")
-subc = _three("subc", "a - b + c", np.subtract, "tile.legacy")
-addsc = _three_scalar("addsc", "a + scalar + c", np.add)
-subsc = _three_scalar("subsc", "a - scalar + c", np.subtract)
+addc = _three("addc", "a + b + c", operator.add, "tile.fused")
+subc = _three("subc", "a - b + c", operator.sub, "tile.legacy")
+addsc = _three_scalar("addsc", "a + scalar + c", operator.add)
+subsc = _three_scalar("subsc", "a - scalar + c", operator.sub)

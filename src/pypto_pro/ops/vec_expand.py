@@ -15,11 +15,12 @@ from pypto_pro.dtypes import DataType
 from pypto_pro.enums import PipeType, TensorLayout
 from pypto_pro.layouts import elements_per_block
 from pypto_pro.ops import rules
-from pypto_pro.ops.builder import Builder, NativeTile
+from pypto_pro.ops.builder import Builder, Lanes, NativeTile
 from pypto_pro.ops.entry import Access, Box, Effect, OpEntry, Tolerance, defop
 from pypto_pro.ops.extents import choose, least
 from pypto_pro.ops.operands import Array, IntAttr, TileArg, TileInfo, VecIn, VecOut
 from pypto_pro.ops.vec_elementwise import c_divide
+from pypto_pro.ops.vec_lowering import raw
 from pypto_pro.ops.vec_reduce import ZERO_SIGN
 from pypto_pro.ops.vec_unary import FP, ULP, rounded_once
 
@@ -140,9 +141,9 @@ def exp_of_difference(src: Array, vector: Array) -> Array:
 
 def _legacy(
     name: str, dim: int, formula: str, compute: Callable[[Array, Array], Array], dtypes: tuple[DataType, ...],
-    tolerance: Tolerance | None = None,
+    lanes: Callable[[Builder, Any, Any, DataType], Any], tolerance: Tolerance | None = None,
 ) -> OpEntry:
-    """A broadcast along a fixed axis."""
+    """A broadcast along a fixed axis; `lanes` computes natively, told the element dtype."""
 
     @defop(f"pl.{name}", pipe=PipeType.V, family="tile.legacy", tolerance=tolerance)
     def entry(out: VecOut, src: VecIn, scalar: VecIn) -> None:
@@ -156,15 +157,33 @@ def _legacy(
     def _(out: TileArg, src: TileArg, scalar: TileArg) -> list[Access]:
         return broadcast_regions(out, src, scalar, dim)
 
+    @entry.lower
+    def _(k: Builder, out: NativeTile, src: NativeTile, scalar: NativeTile) -> Any:
+        return lower_broadcast(k, out, src, scalar, dim, lambda a, b: lanes(k, a, b, out.dtype))
+
     entry.doc = f"`out[i, j] = {formula}`, b = {VECTORS[dim]}, over the valid shape of `out`."
     return entry
 
 
 VECTORS = ("scalar[i, 0]", "scalar[0, j]")
-row_expand_add = _legacy("row_expand_add", 0, "src[i, j] + b", np.add, NARROW)
-col_expand_add = _legacy("col_expand_add", 1, "src[i, j] + b", np.add, NARROW)
-row_expand_expdif = _legacy("row_expand_expdif", 0, "exp(src[i, j] - b)", exp_of_difference, FP, ULP)
-col_expand_expdif = _legacy("col_expand_expdif", 1, "exp(src[i, j] - b)", exp_of_difference, FP, ULP)
+
+
+def _add_lanes(k: Builder, src: Lanes, vector: Lanes, _: DataType) -> Lanes:
+    return src + vector
+
+
+def _expdif_lanes(k: Builder, src: Lanes, vector: Lanes, dtype: DataType) -> Lanes:
+    return k.exp((src - vector).rounded(dtype))
+
+
+row_expand_add = _legacy("row_expand_add", 0, "src[i, j] + b", np.add, NARROW, _add_lanes)
+col_expand_add = _legacy("col_expand_add", 1, "src[i, j] + b", np.add, NARROW, _add_lanes)
+row_expand_expdif = _legacy(
+    "row_expand_expdif", 0, "exp(src[i, j] - b)", exp_of_difference, FP, _expdif_lanes, ULP
+)
+col_expand_expdif = _legacy(
+    "col_expand_expdif", 1, "exp(src[i, j] - b)", exp_of_difference, FP, _expdif_lanes, ULP
+)
 
 
 def _copy(name: str, dim: int) -> OpEntry:
@@ -186,6 +205,10 @@ def _copy(name: str, dim: int) -> OpEntry:
     def _(out: TileArg, src: TileArg) -> list[Access]:
         vector = Box(0, 0, out.vr, least(out.vc, 1)) if dim == 0 else Box(0, 0, least(out.vr, 1), out.vc)
         return [Access("src", Effect.READ, vector), Access("out", Effect.WRITE, Box(0, 0, out.vr, out.vc))]
+
+    @entry.lower
+    def _(k: Builder, out: NativeTile, src: NativeTile) -> Any:
+        return k.broadcast(raw(out), raw(out), raw(src), dim, lambda _, vector: vector)
 
     entry.doc = f"`out[i, j] = {VECTORS[dim].replace('scalar', 'src')}` over the valid shape of `out`."
     return entry

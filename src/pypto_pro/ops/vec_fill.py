@@ -10,10 +10,11 @@ from pypto_pro.dtypes import DataType
 from pypto_pro.enums import MemorySpace, PipeType
 from pypto_pro.layouts import BLOCK_BYTES
 from pypto_pro.ops import rules
-from pypto_pro.ops.builder import Builder, NativeScalar, NativeTile
+from pypto_pro.ops.builder import NativeScalar, NativeTile
 from pypto_pro.ops.entry import Access, Box, Effect, Role, Section, defop
 from pypto_pro.ops.operands import ScalarIn, ScalarInfo, TileArg, TileInfo, VecOut, tile
 from pypto_pro.ops.vec_elementwise import element
+from pypto_pro.ops.vec_lowering import VectorBuilder, at, guard
 
 D = DataType
 VEC = MemorySpace.Vec
@@ -52,10 +53,15 @@ def _(out: TileArg, scalar: object) -> list[Access]:
 
 
 @expands.lower
-def _(k: Builder, out: NativeTile, scalar: NativeScalar) -> Any:
-    if out.type.space is not VEC:
-        return NotImplemented
-    return k.elementwise(out, (scalar,), lambda x: x)
+def _(k: VectorBuilder, out: NativeTile, scalar: NativeScalar) -> Any:
+    if out.type.space is VEC:
+        return k.elementwise(out, (scalar,), lambda x: x)
+    size = out.type.rows * out.type.cols  # the whole of a Mat tile, whatever its boxes
+    k.require(k.covers(out, size * out.dtype.nbytes))
+    count = k.lane_count(out.dtype)
+    lanes = k.lanes_of(scalar, out.dtype, count)
+    k.vectors(count, k.scalar(size), lambda first, left: k.store(lanes, k.pointer(out, first), out.dtype, left))
+    return None
 
 
 @defop("pl.fill_index", pipe=PipeType.V, family="tile.fill")
@@ -76,3 +82,15 @@ def _(out: TileInfo, start: ScalarInfo) -> None:
 @fill_index.regions
 def _(out: TileArg, start: object) -> list[Access]:
     return [Access("out", Effect.WRITE, Box(0, 0, 1, out.vc))]
+
+
+@fill_index.lower
+def _(k: VectorBuilder, out: NativeTile, start: NativeScalar) -> Any:
+    guard(k, out, (), 1, out.vc)
+    count = k.lane_count(out.dtype)
+    first = k.lanes_of(start, out.dtype, count) + k.iota(count, out.dtype)
+
+    def step(col: NativeScalar, left: Any) -> None:
+        k.store(first + col, at(k, out, 0, col), out.dtype, left)
+
+    k.vectors(count, out.vc, step)

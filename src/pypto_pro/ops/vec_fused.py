@@ -6,6 +6,7 @@ writes: the first source for the intermediate steps, `out` for the last.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -15,10 +16,19 @@ import numpy as np
 from pypto_pro.dtypes import DataType
 from pypto_pro.enums import PipeType, RoundMode
 from pypto_pro.ops import rules
+from pypto_pro.ops.builder import NativeScalar, NativeTile
 from pypto_pro.ops.entry import Access, Box, Effect, Keyword, OpEntry, defop
 from pypto_pro.ops.operands import ScalarIn, ScalarInfo, TileArg, TileInfo, VecIn, VecInOut, VecOut
-from pypto_pro.ops.vec_cast import Mode, check_pair, conversion_regions, convert_into
+from pypto_pro.ops.vec_cast import (
+    Mode,
+    check_pair,
+    conversion_regions,
+    convert_into,
+    lower_conversion,
+    prepare_conversion,
+)
 from pypto_pro.ops.vec_elementwise import SUM_DTYPES, WORDS, element
+from pypto_pro.ops.vec_lowering import VectorBuilder, guard, raw
 from pypto_pro.ops.vec_unary import relu_of
 
 D = DataType
@@ -30,10 +40,14 @@ Target = Annotated[DataType, Keyword(enum=DataType)]
 
 @dataclass(frozen=True)
 class Step:
-    """One instruction: `target` = compute(sources), all over the valid shape of `target`; operands by name."""
+    """One instruction: `target` = compute(sources), all over the valid shape of `target`; operands by name.
+
+    `lanes` computes natively.
+    """
 
     target: str
     compute: Callable[..., Any]
+    lanes: Callable[..., Any]
     sources: tuple[str, ...]
 
 
@@ -52,6 +66,21 @@ def regions(steps: tuple[Step, ...], **tiles: TileArg) -> list[Access]:
         found += [Access(name, Effect.READ, domain) for name in step.sources]
         found.append(Access(step.target, Effect.WRITE, domain))
     return found
+
+
+def prepare(k: VectorBuilder, steps: tuple[Step, ...], **tiles: NativeTile) -> None:
+    """Ask for everything the steps need, before the first writes."""
+    for step in steps:
+        target = tiles[step.target]
+        guard(k, target, [tiles[name] for name in step.sources], target.vr, target.vc)
+
+
+def emit(k: VectorBuilder, steps: tuple[Step, ...], **tiles: NativeTile) -> Any:
+    """Native code of the steps."""
+    for step in steps:
+        if k.elementwise(tiles[step.target], [tiles[name] for name in step.sources], step.lanes) is NotImplemented:
+            return NotImplemented
+    return None
 
 
 def _chain(name: str, steps: tuple[Step, ...], dtypes: tuple[DataType, ...], doc: str) -> OpEntry:
@@ -74,29 +103,42 @@ def _chain(name: str, steps: tuple[Step, ...], dtypes: tuple[DataType, ...], doc
     def _(out: TileArg, lhs: TileArg, rhs: TileArg) -> list[Access]:
         return regions(steps, out=out, lhs=lhs, rhs=rhs)
 
+    @entry.lower
+    def _(k: VectorBuilder, out: NativeTile, lhs: NativeTile, rhs: NativeTile) -> Any:
+        prepare(k, steps, out=out, lhs=lhs, rhs=rhs)
+        return emit(k, steps, out=out, lhs=lhs, rhs=rhs)
+
     entry.doc = f"{doc}\nEach step rounds in the tile dtype; lhs is overwritten with the intermediate."
     return entry
 
 
-SUM_INTO_LHS = Step("lhs", np.add, ("lhs", "rhs"))
-DIFFERENCE_INTO_LHS = Step("lhs", np.subtract, ("lhs", "rhs"))
-PRODUCT_INTO_LHS = Step("lhs", np.multiply, ("lhs", "rhs"))
-SCALED_BY_OUT = Step("lhs", np.multiply, ("lhs", "out"))
-RELU_INTO_LHS = Step("lhs", relu_of, ("lhs",))
-RELU_INTO_OUT = Step("out", relu_of, ("lhs",))
+def native_relu(x: Any) -> Any:
+    """max(x, 0) on lanes."""
+    return (x <= 0).select(0, x)
+
+
+SUM_INTO_LHS = Step("lhs", np.add, operator.add, ("lhs", "rhs"))
+DIFFERENCE_INTO_LHS = Step("lhs", np.subtract, operator.sub, ("lhs", "rhs"))
+PRODUCT_INTO_LHS = Step("lhs", np.multiply, operator.mul, ("lhs", "rhs"))
+SCALED_BY_OUT = Step("lhs", np.multiply, operator.mul, ("lhs", "out"))
+RELU_INTO_LHS = Step("lhs", relu_of, native_relu, ("lhs",))
+RELU_INTO_OUT = Step("out", relu_of, native_relu, ("lhs",))
 
 add_relu = _chain("add_relu", (SUM_INTO_LHS, RELU_INTO_OUT), RELU, "lhs = lhs + rhs; out = max(lhs, 0).")
 sub_relu = _chain("sub_relu", (DIFFERENCE_INTO_LHS, RELU_INTO_OUT), RELU, "lhs = lhs - rhs; out = max(lhs, 0).")
 mul_add_dst = _chain(
-    "mul_add_dst", (PRODUCT_INTO_LHS, Step("out", np.add, ("lhs", "out"))), PRODUCT, "lhs = lhs * rhs; out = lhs + out."
+    "mul_add_dst", (PRODUCT_INTO_LHS, Step("out", np.add, operator.add, ("lhs", "out"))), PRODUCT,
+    "lhs = lhs * rhs; out = lhs + out.",
 )
 fused_mul_add = _chain(
-    "fused_mul_add", (SCALED_BY_OUT, Step("out", np.add, ("lhs", "rhs"))), SUM_DTYPES,
+    "fused_mul_add", (SCALED_BY_OUT, Step("out", np.add, operator.add, ("lhs", "rhs"))), SUM_DTYPES,
     "lhs = lhs * out; out = lhs + rhs.",
 )
 
 MUL_ADD_RELU = (
-    Step("a", np.multiply, ("a", "out")), Step("a", np.add, ("a", "b")), Step("out", relu_of, ("a",)),
+    Step("a", np.multiply, operator.mul, ("a", "out")),
+    Step("a", np.add, operator.add, ("a", "b")),
+    Step("out", relu_of, native_relu, ("a",)),
 )
 
 
@@ -114,6 +156,12 @@ def _(out: TileInfo, a: TileInfo, b: TileInfo) -> None:
 @fused_mul_add_relu.regions
 def _(out: TileArg, a: TileArg, b: TileArg) -> list[Access]:
     return regions(MUL_ADD_RELU, out=out, a=a, b=b)
+
+
+@fused_mul_add_relu.lower
+def _(k: VectorBuilder, out: NativeTile, a: NativeTile, b: NativeTile) -> Any:
+    prepare(k, MUL_ADD_RELU, out=out, a=a, b=b)
+    return emit(k, MUL_ADD_RELU, out=out, a=a, b=b)
 
 
 def _cast_chain(name: str, steps: tuple[Step, ...], dtypes: tuple[DataType, ...], doc: str) -> OpEntry:
@@ -140,6 +188,21 @@ def _cast_chain(name: str, steps: tuple[Step, ...], dtypes: tuple[DataType, ...]
     @entry.regions
     def _(out: TileArg, lhs: TileArg, rhs: TileArg, target_type: DataType, mode: RoundMode) -> list[Access]:
         return [*regions(steps, lhs=lhs, rhs=rhs), *conversion_regions(out, "lhs")]
+
+    @entry.lower
+    def _(
+        k: VectorBuilder, out: NativeTile, lhs: NativeTile, rhs: NativeTile, target_type: object, mode: RoundMode
+    ) -> Any:
+        prepare(k, steps, lhs=lhs, rhs=rhs)
+        if out.dtype is not lhs.dtype:
+            prepare_conversion(k, out, lhs)
+        else:
+            guard(k, out, (lhs,), out.vr, out.vc)
+        if emit(k, steps, lhs=lhs, rhs=rhs) is NotImplemented:
+            return NotImplemented
+        if out.dtype is not lhs.dtype:
+            return lower_conversion(k, out, lhs, mode)
+        return k.elementwise(raw(out), (raw(lhs),), lambda x: x)
 
     entry.doc = (
         f"{doc}\nThe dtype of `out` decides the conversion, `mode` its rounding (ties away by default, as `cast`);\n"
@@ -178,3 +241,11 @@ def _(out: TileInfo, src: TileInfo, alpha: ScalarInfo) -> None:
                         "a run-time alpha must have the dtype of the source")
     rules.row_major(out, src)
     rules.aligned_rows(out, src)
+
+
+@axpy.lower
+def _(k: VectorBuilder, out: NativeTile, src: NativeTile, alpha: NativeScalar) -> Any:
+    def scaled_sum(x: Any, a: Any, y: Any) -> Any:
+        return (a * x).rounded(out.dtype) + y
+
+    return k.elementwise(out, (src, alpha, out), scaled_sum, scalar_dtype=src.dtype)

@@ -11,9 +11,11 @@ from pypto_pro.enums import MemorySpace, PipeType, RoundMode
 from pypto_pro.layouts import BLOCK_BYTES
 from pypto_pro.numerics import decode, encode
 from pypto_pro.ops import rules
+from pypto_pro.ops.builder import NativeScalar, NativeTile
 from pypto_pro.ops.entry import Access, Box, Bytes, Effect, Keyword, Kind, Operand, Requirement, Role, defop
 from pypto_pro.ops.extents import least, up
 from pypto_pro.ops.operands import Array, IntAttr, TileArg, TileInfo, VecIn, VecOut
+from pypto_pro.ops.vec_lowering import VectorBuilder, at, bytes_of, guard, raw
 
 D = DataType
 RAW_BYTES = (D.DT_FP8E4M3FN, D.DT_FP8E5M2, D.DT_HF8)
@@ -162,6 +164,74 @@ def _(
     ]
 
 
+@gather.lower
+def _(
+    k: VectorBuilder, out: NativeTile, src: NativeTile, idx: NativeTile, tmp: NativeTile | None,
+    extra: NativeTile | None, cmp_mode: int | None, offset: int,
+) -> Any:
+    if cmp_mode is None:
+        return lower_gather(k, raw(out), raw(src), raw(idx))
+    assert tmp is not None
+    return lower_matches(k, out, src, idx, tmp, cmp_mode == GREATER, offset)
+
+
+def lower_gather(k: VectorBuilder, out: NativeTile, src: NativeTile, idx: NativeTile) -> None:
+    """Element by element."""
+    rows, cols, size = out.vr, out.vc, src.type.rows * src.type.cols
+    guard(k, out, (idx,), rows, cols)
+    k.require(k.covers(src, size * src.dtype.nbytes),
+              k.disjoint(src, size * src.dtype.nbytes, out, bytes_of(out, rows, cols)))
+    with k.for_range(0, rows) as row, k.for_range(0, cols) as col:
+        place = k.load_scalar(at(k, idx, row, col), idx.dtype).to(D.DT_INDEX)
+        inside = place < size
+        value = k.load_scalar(k.pointer(src, inside.choose(place, 0)), src.dtype)
+        k.store_scalar(inside.choose(value, 0), at(k, out, row, col), out.dtype)
+
+
+def lower_matches(
+    k: VectorBuilder, out: NativeTile, src: NativeTile, limits: NativeTile, counts: NativeTile, greater: bool,
+    offset: int,
+) -> None:
+    """Row by row, keeping the place of the next index in a variable."""
+    rows, cols, pitch = src.vr, tested_columns(src), up(src.vc, group(src.dtype))
+    k.require(k.fits(src, rows, cols), k.fits(out, rows, cols), k.covers(limits, rows * limits.dtype.nbytes),
+              k.covers(counts, rows * 4))
+    listed = bytes_of(out, rows, cols)
+    k.require(*(k.disjoint(out, listed, t, size) for t, size in (
+        (src, bytes_of(src, rows, cols)), (limits, rows * limits.dtype.nbytes), (counts, rows * 4))))
+    k.require(k.disjoint(counts, rows * 4, src, bytes_of(src, rows, cols)),
+              k.disjoint(counts, rows * 4, limits, rows * limits.dtype.nbytes))
+    raw_limits = raw(limits)
+    with k.for_range(0, rows) as row:
+        found = k.variable(0)
+        limit = threshold(k.load_scalar(k.pointer(raw_limits, row), raw_limits.dtype), src.dtype)
+        with k.for_range(0, cols) as col:
+            value = score(k, src, row, col)
+            with k.if_(value > limit if greater else value == limit):
+                place = found.get()
+                k.store_scalar((col + (row * pitch + offset)).to(out.dtype), at(k, out, row, place), out.dtype)
+                found.set(place + 1)
+        k.store_scalar((found.get() * 4).to(D.DT_UINT32), k.pointer(counts, row), D.DT_UINT32)
+
+
+def threshold(bits: NativeScalar, dtype: DataType) -> NativeScalar:
+    """A threshold as scores of `dtype` compare with it."""
+    if dtype is D.DT_FP16:
+        return bits.to(D.DT_INT16).to(D.DT_FP32)
+    return bits.to(D.DT_INDEX)
+
+
+def score(k: VectorBuilder, src: NativeTile, row: NativeScalar, col: NativeScalar) -> NativeScalar:
+    """An element as the compare form reads it."""
+    if src.dtype is D.DT_FP16:
+        return k.load_scalar(at(k, src, row, col), src.dtype)
+    if src.dtype is D.DT_FP32:
+        whole = k.integral(k.load(at(k, src, row, col), src.dtype, 1), RoundMode.CAST_RINT)
+        assert whole is not None
+        return whole.to(D.DT_INT32).lane(0).to(D.DT_UINT32).to(D.DT_INDEX)
+    return k.load_scalar(at(k, src, row, col), raw(src).dtype).to(D.DT_INDEX)
+
+
 # --- by block ---------------------------------------------------------------------------------------------------------
 
 
@@ -211,6 +281,21 @@ def _(out: TileArg, src: TileArg, offsets: TileArg) -> list[Access]:
     ]
 
 
+@gatherb.lower
+def _(k: VectorBuilder, out: NativeTile, src: NativeTile, offsets: NativeTile) -> Any:
+    per_block = BLOCK_BYTES // out.dtype.nbytes
+    rows, blocks, size = out.vr, out.vc // per_block, src.type.rows * src.type.cols * src.dtype.nbytes
+    target = raw(out)
+    guard(k, target, (), rows, out.vc)
+    k.require(k.fits(offsets, rows, blocks), k.covers(src, size))
+    written = bytes_of(out, rows, out.vc)
+    k.require(k.disjoint(out, written, src, size), k.disjoint(out, written, offsets, bytes_of(offsets, rows, blocks)))
+    with k.for_range(0, rows) as row, k.for_range(0, blocks) as block:
+        start = k.load_scalar(at(k, offsets, row, block), D.DT_UINT32).to(D.DT_INDEX)
+        with k.if_(start + BLOCK_BYTES <= size):
+            k.copy_bytes(at(k, target, row, block * per_block), k.byte(src, start), BLOCK_BYTES)
+
+
 # --- by column pattern ------------------------------------------------------------------------------------------------
 
 PATTERNS = {1: (0, 2), 2: (1, 2), 3: (0, 4), 4: (1, 4), 5: (2, 4), 6: (3, 4), 7: (0, 1)}
@@ -253,3 +338,16 @@ def _(out: TileArg, src: TileArg, pattern_mode: int) -> list[Access]:
         Access("src", Effect.READ, Box(0, 0, src.vr, src.vc)),
         Access("out", Effect.WRITE, Bytes(0, count * out.type.dtype.nbytes)),
     ]
+
+
+@gathermask.lower
+def _(k: VectorBuilder, out: NativeTile, src: NativeTile, pattern_mode: int) -> Any:
+    first, step = PATTERNS[pattern_mode]
+    rows, count = src.vr, picked(src.vc, pattern_mode)
+    target, source = raw(out), raw(src)
+    size = rows * count * out.dtype.nbytes
+    k.require(k.fits(source, rows, src.vc), k.covers(target, size))
+    k.require(k.disjoint(target, size, source, bytes_of(source, rows, src.vc)))
+    with k.for_range(0, rows) as row, k.for_range(0, count) as n:
+        value = k.load_scalar(at(k, source, row, n * step + first), source.dtype)
+        k.store_scalar(value, k.pointer(target, row * count + n), target.dtype)

@@ -9,11 +9,21 @@ import numpy as np
 from pypto_pro import numerics
 from pypto_pro.dtypes import DataType
 from pypto_pro.enums import FillPadMode, MemorySpace, PipeType, TensorLayout, TilePad
-from pypto_pro.layouts import elements_per_block
+from pypto_pro.layouts import BLOCK_BYTES, elements_per_block
 from pypto_pro.ops import rules
+from pypto_pro.ops.builder import NativeTile
 from pypto_pro.ops.entry import Access, Box, Effect, Keyword, Role, Section, defop
 from pypto_pro.ops.extents import least, most, up
 from pypto_pro.ops.operands import TileArg, TileInfo, VecIn, VecOut, tile
+from pypto_pro.ops.vec_lowering import (
+    RAW,
+    VectorBuilder,
+    bytes_of,
+    fill_rectangle,
+    map_rectangle,
+    raw,
+    retyped,
+)
 
 D = DataType
 VEC, MAT = MemorySpace.Vec, MemorySpace.Mat
@@ -52,6 +62,16 @@ def _(out: TileArg, src: TileArg) -> list[Access]:
         Access("src", Effect.READ, Box(0, 0, src.vr, src.vc)),
         Access("out", Effect.WRITE, Box(0, 0, src.vc, src.vr)),
     ]
+
+
+@transpose.lower
+def _(k: VectorBuilder, out: NativeTile, src: NativeTile) -> Any:
+    """A copy into `out` read as a DN tile of the exchanged shape: the same bytes."""
+    rows, cols = out.type.shape
+    turned = retyped(out, RAW[out.dtype.nbytes], (cols, rows), TensorLayout.DN)
+    box = Box(0, 0, src.vr, src.vc)
+    k.require(k.disjoint(out, bytes_of(out, src.vc, src.vr), src, bytes_of(src, src.vr, src.vc)))
+    return k.copy_box(turned, box, raw(src), box)
 
 
 PadMode = Annotated[FillPadMode, Keyword(enum=FillPadMode)]
@@ -147,3 +167,34 @@ def _(out: TileArg, src: TileArg, mode: FillPadMode) -> list[Access]:
     if pad_of(out) is TilePad.null:
         return touched
     return [*touched, *(Access("out", Effect.WRITE, box) for box in pad_boxes(out, src))]
+
+
+def lower_mat_pad(k: VectorBuilder, out: NativeTile, src: NativeTile) -> None:
+    """Zeroes below the valid rows, box column by box column, and in all later ones, which follow in one piece."""
+    if pad_of(out) is TilePad.null:
+        return
+    (rows, cols), boxed = out.type.shape, pad_boxes(out, src)[1].c0
+    line = elements_per_block(out.dtype)
+    k.require(k.covers(out, rows * cols * out.dtype.nbytes), src.vr <= rows, src.vr >= 0, src.vc >= 0)
+    with k.for_range(0, boxed // line) as box:
+        k.fill_bytes(k.pointer(out, (box * rows + src.vr) * line), 0, (k.scalar(rows) - src.vr) * BLOCK_BYTES)
+    k.fill_bytes(k.pointer(out, boxed * rows), 0, (k.scalar(cols) - boxed) * rows * out.dtype.nbytes)
+
+
+@fillpad.lower
+def _(k: VectorBuilder, out: NativeTile, src: NativeTile, mode: FillPadMode) -> Any:
+    if out.type.space is not VEC:
+        return lower_mat_pad(k, out, src)
+    target, source = raw(out), raw(src)
+    rows = most(out.vr, src.vr)
+    if mode is not FillPadMode.INPLACE:
+        k.require(k.fits(source, src.vr, src.vc))
+        k.require(k.disjoint(target, bytes_of(target, rows, out.type.cols), source, bytes_of(source, src.vr, src.vc)))
+    k.require(k.fits(target, rows, out.type.cols))
+    if mode is not FillPadMode.INPLACE:
+        map_rectangle(k, target, (source,), lambda x: x, 0, 0, src.vr, src.vc)
+    pattern = numerics.pad_bits(out.dtype, pad_of(out))
+    if pattern is not None:
+        for box in pad_boxes(out, src):
+            fill_rectangle(k, target, pattern, box.r0, box.c0, box.rows, box.cols)
+    return None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pypto_pro.enums import PipeType
 from pypto_pro.ops.entry import defop
 from pypto_pro.ops.operands import ScalarIn, ScalarInfo
@@ -32,3 +34,15 @@ def _(mask_high: ScalarInfo, mask_low: ScalarInfo) -> None:
 @defop("pl.reset_mask", pipe=PipeType.S, family="tile.mask")
 def reset_mask() -> None:
     """All elements active, as set_vec_mask(-1, -1); the mode stays. No effect on tile ops."""
+
+
+for _entry in (set_mask_count, set_mask_norm, reset_mask):
+
+    @_entry.lower
+    def _(k: Any) -> None:
+        """Nothing to do: native code has no mask register."""
+
+
+@set_vec_mask.lower
+def _(k: Any, mask_high: object, mask_low: object) -> None:
+    """Nothing to do: native code has no mask register."""

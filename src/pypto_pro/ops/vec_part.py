@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,9 +12,11 @@ import numpy as np
 from pypto_pro.dtypes import DataType
 from pypto_pro.enums import PipeType
 from pypto_pro.ops import rules
+from pypto_pro.ops.builder import NativeTile
 from pypto_pro.ops.entry import Access, Box, Effect, OpEntry, Requirement, Tolerance, defop
 from pypto_pro.ops.extents import least
 from pypto_pro.ops.operands import TileArg, TileInfo, VecIn, VecOut
+from pypto_pro.ops.vec_lowering import VectorBuilder, guard, map_rectangle, raw
 from pypto_pro.ops.vec_reduce import ZERO_SIGN
 
 
@@ -20,8 +25,23 @@ def covered(out: Any, src: Any) -> tuple[Any, Any]:
     return least(out.vr, src.vr), least(out.vc, src.vc)
 
 
+def lower_part(
+    k: VectorBuilder, out: NativeTile, src0: NativeTile, src1: NativeTile, combine: Callable[[Any, Any], Any]
+) -> None:
+    """The common corner combined; right of it and below it the whole source copied."""
+    guard(k, out, (src0, src1), out.vr, out.vc)
+    rows, cols = least(src0.vr, src1.vr), least(src0.vc, src1.vc)
+    first_is_whole = (src0.vr == out.vr) & (src0.vc == out.vc)
+    whole = raw(replace(src0, addr=first_is_whole.choose(src0.addr, src1.addr)))  # type: ignore[type-var]
+    target = raw(out)
+    map_rectangle(k, out, (src0, src1), combine, 0, 0, rows, cols)
+    map_rectangle(k, target, (whole,), lambda x: x, 0, cols, rows, out.vc - cols)
+    map_rectangle(k, target, (whole,), lambda x: x, rows, 0, out.vr - rows, out.vc)
+
+
 def _part(
-    name: str, formula: str, combine: np.ufunc, dtypes: tuple[DataType, ...], tolerance: Tolerance | None = None
+    name: str, formula: str, combine: np.ufunc, lanes: Callable[[Any], Callable[[Any, Any], Any]],
+    dtypes: tuple[DataType, ...], tolerance: Tolerance | None = None,
 ) -> OpEntry:
     """An op of the family."""
 
@@ -57,6 +77,10 @@ def _part(
             Access("out", Effect.WRITE, Box(0, 0, out.vr, out.vc)),
         ]
 
+    @entry.lower
+    def _(k: VectorBuilder, out: NativeTile, src0: NativeTile, src1: NativeTile) -> Any:
+        return lower_part(k, out, src0, src1, lanes(k))
+
     entry.doc = (
         f"`out = {formula}` where both sources are valid, a copy of the only valid one elsewhere. One source has the\n"
         "valid shape of `out`, the other may have fewer rows or columns; the declared shapes are equal."
@@ -78,7 +102,9 @@ def _check_cover(out: TileInfo, src0: TileInfo, src1: TileInfo) -> None:
         raise ValueError(f"{COVER}; found valid shapes {found}")
 
 
-partadd = _part("partadd", "src0 + src1", np.add, rules.NUMBERS)
-partmax = _part("partmax", "max(src0, src1)", np.maximum, rules.NUMBERS, ZERO_SIGN)
-partmin = _part("partmin", "min(src0, src1)", np.minimum, rules.NUMBERS, ZERO_SIGN)
-partmul = _part("partmul", "src0 * src1", np.multiply, (*rules.UP_TO_32_BITS, *rules.FLOATS))
+partadd = _part("partadd", "src0 + src1", np.add, lambda k: operator.add, rules.NUMBERS)
+partmax = _part("partmax", "max(src0, src1)", np.maximum, lambda k: k.max, rules.NUMBERS, ZERO_SIGN)
+partmin = _part("partmin", "min(src0, src1)", np.minimum, lambda k: k.min, rules.NUMBERS, ZERO_SIGN)
+partmul = _part(
+    "partmul", "src0 * src1", np.multiply, lambda k: operator.mul, (*rules.UP_TO_32_BITS, *rules.FLOATS)
+)

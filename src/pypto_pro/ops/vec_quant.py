@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -10,8 +11,10 @@ from pypto_pro.dtypes import DataType
 from pypto_pro.enums import MemorySpace, PipeType, QuantMode, RoundMode
 from pypto_pro.numerics import encode
 from pypto_pro.ops import rules
+from pypto_pro.ops.builder import Lanes, NativeScalar, NativeTile, Number
 from pypto_pro.ops.entry import Access, Box, Effect, Keyword, Kind, Operand, Role, defop
 from pypto_pro.ops.operands import TileArg, TileInfo, VecIn, VecOut
+from pypto_pro.ops.vec_lowering import VectorBuilder, at, bytes_of, guard
 
 D = DataType
 
@@ -65,6 +68,41 @@ def _(out: TileArg, src: TileArg, scale: TileArg, mode: QuantMode, offset: TileA
     return [*touched, Access("offset", Effect.READ, column)] if mode is QuantMode.ASYM else touched
 
 
+@quant.lower
+def _(
+    k: VectorBuilder, out: NativeTile, src: NativeTile, scale: NativeTile, mode: QuantMode, offset: NativeTile | None
+) -> Any:
+    def quantised(x: Lanes, factor: Lanes, shift: Lanes | None) -> Lanes | None:
+        y = x * factor if shift is None else x * factor + shift
+        return k.convert(y, D.DT_FP32, out.dtype, RoundMode.CAST_RINT, True, False)
+
+    vectors = (scale, offset) if mode is QuantMode.ASYM and offset is not None else (scale,)
+    return lower_per_row(k, out, src, vectors, src.vr, src.vc, quantised)
+
+
+def lower_per_row(
+    k: VectorBuilder, out: NativeTile, src: NativeTile, vectors: tuple[NativeTile, ...], rows: Number, cols: Number,
+    compute: Callable[..., Lanes | None],
+) -> None:
+    """out = compute(src, factor of the row, shift of the row or None)."""
+    guard(k, out, (src,), rows, cols)
+    size = k.scalar(rows) * 4
+    written = bytes_of(out, k.scalar(rows), k.scalar(cols))
+    for vector in vectors:
+        k.require(k.covers(vector, size), k.disjoint(vector, size, out, written))
+    count = k.lane_count(out.dtype, src.dtype)
+    with k.for_range(0, rows) as row:
+        held = [k.load_scalar(k.pointer(v, row), D.DT_FP32) for v in vectors]
+        factor, shift = [k.lanes_of(h, D.DT_FP32, count) for h in held] + [None] * (2 - len(held))
+
+        def step(first: NativeScalar, left: Any) -> None:
+            result = compute(k.load(at(k, src, row, first), src.dtype, count, left), factor, shift)
+            assert result is not None
+            k.store(result, at(k, out, row, first), out.dtype, left)
+
+        k.vectors(count, k.scalar(cols), step)
+
+
 @defop("pl.dequant", pipe=PipeType.V, family="tile.quant")
 def dequant(out: VecOut, src: VecIn, scale: VecIn, offset: VecIn) -> None:
     """out = (float(src) - offset[r]) * scale[r] in FP32, two roundings, from INT8 or INT16.
@@ -93,3 +131,11 @@ def _(out: TileArg, src: TileArg, scale: TileArg, offset: TileArg) -> list[Acces
         Access("src", Effect.READ, domain), Access("scale", Effect.READ, column),
         Access("offset", Effect.READ, column), Access("out", Effect.WRITE, domain),
     ]
+
+
+@dequant.lower
+def _(k: VectorBuilder, out: NativeTile, src: NativeTile, scale: NativeTile, offset: NativeTile) -> Any:
+    def restored(x: Lanes, factor: Lanes, shift: Lanes) -> Lanes:
+        return (x.to(D.DT_FP32) - shift) * factor
+
+    return lower_per_row(k, out, src, (scale, offset), out.vr, out.vc, restored)

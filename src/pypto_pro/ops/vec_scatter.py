@@ -9,9 +9,11 @@ import numpy as np
 from pypto_pro.dtypes import DataType
 from pypto_pro.enums import PipeType, TensorLayout
 from pypto_pro.ops import rules
+from pypto_pro.ops.builder import NativeScalar, NativeTile
 from pypto_pro.ops.entry import Access, Box, Effect, defop
 from pypto_pro.ops.operands import Array, BoolAttr, TileArg, TileInfo, VecIn, VecOut
 from pypto_pro.ops.vec_gather import write_flat
+from pypto_pro.ops.vec_lowering import VectorBuilder, at, bytes_of, column_step, raw
 
 D = DataType
 BINS = 256
@@ -50,6 +52,21 @@ def _(out: TileArg, src: TileArg, idx: TileArg) -> list[Access]:
         Access("idx", Effect.READ, domain),
         Access("out", Effect.WRITE, Box(0, 0, out.type.rows, out.type.cols)),
     ]
+
+
+@scatter.lower
+def _(k: VectorBuilder, out: NativeTile, src: NativeTile, idx: NativeTile) -> Any:
+    rows, cols, size = idx.vr, idx.vc, out.type.rows * out.type.cols
+    target, source, places = raw(out), raw(src), raw(idx)
+    whole = size * out.dtype.nbytes
+    k.require(k.fits(source, rows, cols), k.fits(places, rows, cols), k.covers(target, whole))
+    k.require(*(k.disjoint(target, whole, t, bytes_of(t, rows, cols)) for t in (source, places)))
+    k.fill_bytes(k.pointer(target), 0, whole)
+    with k.for_range(0, rows) as row, k.for_range(0, cols) as col:
+        place = k.load_scalar(at(k, places, row, col), places.dtype).to(D.DT_INDEX)
+        with k.if_(place < size):
+            value = k.load_scalar(at(k, source, row, col), source.dtype)
+            k.store_scalar(value, k.pointer(target, place), target.dtype)
 
 
 @defop("pl.histogram", pipe=PipeType.V, family="tile.gather")
@@ -105,3 +122,36 @@ def _(dst: TileArg, src: TileArg, idx: TileArg, is_msb: bool) -> list[Access]:
         return touched
     rows = src.vr if src.type.dtype is D.DT_UINT16 else 3
     return [Access("idx", Effect.READ, Box(0, 0, rows, 1)), *touched]
+
+
+@histogram.lower
+def _(k: VectorBuilder, dst: NativeTile, src: NativeTile, idx: NativeTile, is_msb: bool) -> Any:
+    rows, cols, top = src.vr, src.vc, src.dtype.bits() - 8
+    filters = src.vr if src.dtype is D.DT_UINT16 else 3
+    step = column_step(idx)
+    k.require(k.fits(src, rows, cols), k.fits(dst, rows, BINS), k.covers(idx, (filters - 1) * step + 1))
+    k.require(k.disjoint(dst, bytes_of(dst, rows, BINS), src, bytes_of(src, rows, cols)),
+              k.disjoint(dst, bytes_of(dst, rows, BINS), idx, (filters - 1) * step + 1))
+    with k.for_range(0, rows) as row:
+        wanted = None if is_msb else filter_of(k, src, idx, row)
+        k.fill_bytes(at(k, dst, row), 0, BINS * 4)
+        with k.for_range(0, cols) as col:
+            value = k.load_scalar(at(k, src, row, col), src.dtype).to(D.DT_INDEX)
+            bin_ = (value // (1 << top) if is_msb else value) % BINS
+            takes_part = k.scalar(0) == 0 if wanted is None else value // BINS == wanted
+            place = at(k, dst, row, bin_)
+            with k.if_(takes_part):
+                k.store_scalar(k.load_scalar(place, D.DT_UINT32) + 1, place, D.DT_UINT32)
+        with k.for_range(1, BINS) as b:
+            total = k.load_scalar(at(k, dst, row, b - 1), D.DT_UINT32) + k.load_scalar(at(k, dst, row, b), D.DT_UINT32)
+            k.store_scalar(total, at(k, dst, row, b), D.DT_UINT32)
+
+
+def filter_of(k: VectorBuilder, src: NativeTile, idx: NativeTile, row: NativeScalar) -> NativeScalar:
+    """What all bytes but the lowest must be."""
+    def byte(n: Any) -> NativeScalar:
+        return k.load_scalar(k.pointer(idx, n * column_step(idx)), D.DT_UINT8).to(D.DT_INDEX)
+
+    if src.dtype is D.DT_UINT16:
+        return byte(row)
+    return (byte(0) * BINS + byte(1)) * BINS + byte(2)

@@ -1,4 +1,4 @@
-"""Sorting (value, index) records in descending order of value: sort32, mrgsort, mrgsort2.
+"""Sorting (value, index) records in descending order of value: what a record is, and sort32.
 
 A record is 8 bytes: FP32 [value][32-bit index], FP16 [value][0][index low half][index high half]. Lengths count tile
 elements, 2 (FP32) or 4 (FP16) a record. Equal values keep their order; -0 equals +0; a NaN stands before +inf or, with
@@ -14,24 +14,21 @@ import numpy as np
 from pypto_pro.dtypes import DataType
 from pypto_pro.enums import MemorySpace, PipeType
 from pypto_pro.ops import rules
+from pypto_pro.ops.builder import Lanes, NativeScalar, NativeTile
 from pypto_pro.ops.entry import Access, Box, Effect, Kind, Operand, Requirement, Role, defop
 from pypto_pro.ops.extents import choose, least, up
 from pypto_pro.ops.operands import (
     Array,
-    BoolAttr,
-    IntAttr,
     TileArg,
     TileInfo,
     VecIn,
     VecOut,
-    VecScratch,
 )
+from pypto_pro.ops.vec_lowering import SIGNED, VectorBuilder, at, bytes_of, raw
 
 D = DataType
 GROUP = 32
 RECORD_BYTES = 8
-MOST_GROUPS = 255
-BLOCK_STEP = 64
 
 _VEC_TILE = (frozenset({Kind.TILE}), (MemorySpace.Vec,))
 OptionalScratch = Annotated["TileArg | None", Operand(_VEC_TILE[0], Role.SCRATCH, _VEC_TILE[1])]
@@ -117,107 +114,54 @@ def _(dst: TileArg, src: TileArg, idx: TileArg, tmp: TileArg | None) -> list[Acc
     return [*touched, Access("tmp", Effect.CLOBBER, Box(0, 0, 1, used))]
 
 
-# --- merging ----------------------------------------------------------------------------------------------------------
+@sort32.lower
+def _(k: VectorBuilder, dst: NativeTile, src: NativeTile, idx: NativeTile, tmp: NativeTile | None) -> Any:
+    """Ranks: a value's place is how many values come before it, counted by 32 lanes at once."""
+    rows, cols = dst.vr, src.vc
+    index_rows = (idx.vr == 1).choose(rows.least(1), rows)
+    width = cols * per_record(src.dtype)
+    k.require(k.fits(dst, rows, width), k.fits(src, rows, cols), k.fits(idx, index_rows, cols))
+    written = bytes_of(dst, rows, width)
+    k.require(k.disjoint(dst, written, src, bytes_of(src, rows, cols)),
+              k.disjoint(dst, written, idx, bytes_of(idx, index_rows, cols)))
+    values = raw(src)
+    with k.for_range(0, rows) as row:
+        index_row = (idx.vr == 1).choose(0, row)
+
+        def group_of(first: NativeScalar, left: Any) -> None:
+            keys = native_keys(k, values, row, first, left)
+            number = k.iota(GROUP, D.DT_INT32)
+            with k.for_range(0, (cols - first).least(GROUP)) as n:
+                key = native_key(k.load_scalar(at(k, values, row, first + n), values.dtype), values.dtype)
+                before = (keys > key) | ((keys == key) & (number < n.to(D.DT_INT32)))
+                place = (first + k.count_true(before)) * RECORD_BYTES
+                value = k.load_scalar(at(k, values, row, first + n), values.dtype)
+                index = k.load_scalar(at(k, idx, index_row, first + n), D.DT_UINT32)
+                record = k.byte(dst, row * (dst.type.cols * dst.dtype.nbytes) + place)
+                k.store_scalar(packed(value, index), record, D.DT_UINT64)
+
+        k.vectors(GROUP, cols, group_of)
 
 
-def records_of(tile: TileArg, elements: int) -> Array:
-    """The first `elements` of a one-row tile as records, shape (n, elements of a record)."""
-    return tile.bits(1, elements).reshape(-1, per_record(tile.dtype))
+def packed(value: NativeScalar, index: NativeScalar) -> NativeScalar:
+    """A record as one word; the two formats are the same bytes, little endian, but for the width of the value."""
+    return value.to(D.DT_UINT64) + index.to(D.DT_UINT64) * (1 << 32)
 
 
-@defop("pl.mrgsort", pipe=PipeType.V, family="tile.sort")
-def mrgsort(dst: VecOut, src: VecIn, *, block_len: IntAttr) -> None:
-    """Merge every four consecutive sorted blocks of `block_len` elements of src into one run at the same place of dst.
-
-    One-row tiles; ties go to the lower-numbered block. The valid columns of src, a multiple of 4 * block_len, govern;
-    a rest of fewer than four blocks is not written.
-    """
-    run = 4 * block_len
-    for start in range(0, src.vc // run * run, run):
-        records = src.bits(1, run, 0, start).reshape(-1, per_record(src.dtype))
-        dst.put_bits(records[descending(records[:, 0])].reshape(1, -1), 0, start)
+def native_key(bits: NativeScalar, dtype: DataType) -> NativeScalar:
+    """`sort_keys` of one value, INT32."""
+    signed = bits.to(SIGNED[dtype.nbytes]).to(D.DT_INT32)
+    lowest = -(1 << (dtype.bits() - 1))
+    turned = (signed < 0).choose(lowest - 1 - signed, signed)  # the magnitude bits inverted
+    return (signed == lowest).choose(0, turned)
 
 
-@mrgsort.rules
-def _(dst: TileInfo, src: TileInfo, block_len: int) -> None:
-    rules.elementwise(rules.HALF_AND_SINGLE, dst, src)
-    rules.one_row(dst, src)
-    rules.apart(dst, src)
-    if block_len <= 0 or block_len % BLOCK_STEP:
-        raise ValueError(f"block_len is a positive multiple of {BLOCK_STEP}, found {block_len}")
-    columns = rules.known_valid(src)[1]
-    if columns is not None and (columns % (4 * block_len) or not 1 <= columns // (4 * block_len) <= MOST_GROUPS):
-        raise ValueError(f"`{src.name}` has {columns} valid columns; 1 to {MOST_GROUPS} times 4 * block_len = "
-                         f"{4 * block_len} are needed")
-
-
-@mrgsort.issue
-def _(dst: TileArg, src: TileArg, block_len: int) -> list[Requirement]:
-    runs: Any = src.vc // (4 * block_len)
-    whole: Any = (src.vc % (4 * block_len) == 0) & (runs >= 1) & (runs <= MOST_GROUPS)
-    message = f"`mrgsort` merges 1 to {MOST_GROUPS} groups of 4 * block_len = {4 * block_len} valid columns"
-    return [Requirement(whole | (src.vr == 0), message)]
-
-
-@mrgsort.regions
-def _(dst: TileArg, src: TileArg, block_len: int) -> list[Access]:
-    length = src.vc // (4 * block_len) * (4 * block_len)
-    return [
-        Access("src", Effect.READ, Box(0, 0, 1, length)),
-        Access("dst", Effect.WRITE, Box(0, 0, 1, length)),
-    ]
-
-
-@defop("pl.mrgsort2", pipe=PipeType.V, family="tile.sort")
-def mrgsort2(
-    src0: VecIn, src1: VecIn, dst: VecOut, tmp: VecScratch, src2: OptionalIn = None, src3: OptionalIn = None, *,
-    exhausted: BoolAttr = False,
-) -> None:
-    """Merge two to four sorted record lists (one-row tiles, lengths their valid columns) into dst, the third operand.
-
-    Ties go to the lower-numbered list. exhausted=True stops after the record that empties any list. The merged stream
-    is written to tmp (what passes its end is dropped), then the valid columns of dst are copied from there.
-    """
-    lists = [records_of(s, s.vc // per_record(s.dtype) * per_record(s.dtype)) for s in (src0, src1, src2, src3) if s]
-    records = np.concatenate(lists)
-    order = descending(records[:, 0])
-    if exhausted:
-        place = np.empty(order.size, np.int64)
-        place[order] = np.arange(order.size)
-        ends = np.cumsum([len(each) for each in lists]) - 1
-        stop = min(int(place[end]) for end, each in zip(ends, lists, strict=True) if len(each)) + 1 if order.size else 0
-        order = order[:stop]
-    stream = records[order].reshape(1, -1)[:, : tmp.type.cols]
-    tmp.put_bits(stream)
-    dst.put_bits(tmp.bits(1, dst.vc))
-
-
-@mrgsort2.rules
-def _(
-    src0: TileInfo, src1: TileInfo, dst: TileInfo, tmp: TileInfo, src2: TileInfo | None, src3: TileInfo | None,
-    exhausted: bool,
-) -> None:
-    everything = (dst, src0, src1, tmp, src2, src3)
-    rules.elementwise(rules.HALF_AND_SINGLE, *everything)
-    rules.one_row(*everything)
-    if tmp.type.cols < dst.type.cols:
-        raise ValueError(f"`{tmp.name}` has {tmp.type.cols} columns, fewer than the {dst.type.cols} of `{dst.name}`")
-
-
-@mrgsort2.regions
-def _(
-    src0: TileArg, src1: TileArg, dst: TileArg, tmp: TileArg, src2: TileArg | None, src3: TileArg | None,
-    exhausted: bool,
-) -> list[Access]:
-    given = {"src0": src0, "src1": src1, "src2": src2, "src3": src3}
-    sources = {name: s for name, s in given.items() if s is not None}
-    step = per_record(dst.type.dtype)
-    lengths = [s.vc // step * step for s in sources.values()]
-    total: Any = sum(lengths[1:], lengths[0])
-    certain = least(least(*lengths) if exhausted else total, dst.vc, tmp.type.cols)
-    return [
-        *(Access(name, Effect.READ, Box(0, 0, 1, n)) for name, n in zip(sources, lengths, strict=True)),
-        Access("tmp", Effect.CLOBBER, Box(0, 0, 1, least(total, tmp.type.cols))),
-        Access("dst", Effect.CLOBBER, Box(0, 0, 1, dst.vc)),
-        Access("dst", Effect.WRITE, Box(0, 0, 1, certain)),
-    ]
+def native_keys(k: VectorBuilder, values: NativeTile, row: NativeScalar, first: NativeScalar, left: Any) -> Lanes:
+    """`sort_keys` of 32 values; places past the end hold the lowest key."""
+    dtype = values.dtype
+    lowest = -(1 << (dtype.bits() - 1))
+    bits = k.load(at(k, values, row, first), dtype, GROUP, left)
+    signed = bits.bits_as(SIGNED[dtype.nbytes]).to(D.DT_INT32)
+    turned = (signed < 0).select(lowest - 1 - signed, signed)
+    keys = (signed == lowest).select(0, turned)
+    return keys if left is None else k.first(GROUP, left).select(keys, D.DT_INT32.int_min)
