@@ -43,7 +43,7 @@ LAUNCH = fields(
     "block_dim", "cancel", "run_ahead", "next_block", "done_blocks", "epoch", "wake_epoch", "idle_workers",
     "stuck_unit",
     "args", "kernel", "callback", "tick", "units", "unit_bytes", "states", "n_states", "zero_list", "n_zero", "polls",
-    "parking", "slow_cycles",
+    "parking", "slow_cycles", "drain",
     ("participants", 2),  # cores of each kind in the launch: cube, vector
     ("rounds", 2 * IDS), ("ring", 2 * IDS * RING), ("meetings", 3),
 )  # fmt: skip

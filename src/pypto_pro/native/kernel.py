@@ -57,5 +57,7 @@ def compile(kernel: Kernel) -> CompiledKernel:
 
 
 def _load(program: ProgramCode) -> int:
-    imports = opcode.addresses(program.symbols)
-    return engine.link(engine.compile_module(program.text), (program.symbol,), imports)[program.symbol]
+    code = engine.compile_module(program.text)
+    known = opcode.addresses(code)
+    imports = {name: known[name] for name in program.symbols}
+    return engine.link(code, (program.symbol,), imports)[program.symbol]

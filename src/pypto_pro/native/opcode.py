@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import threading
-from typing import Any
+from functools import cache
+from pathlib import Path
 
 import llvmlite.ir as ir
 
-from pypto_pro.native import engine, matrix, runner
+import pypto_pro
+from pypto_pro.native import engine, matrix, objects, runner
 from pypto_pro.native.calls import Signature, load_operand
 from pypto_pro.native.emit import PTR, VOID, Code
 from pypto_pro.native.program import CALLBACK
@@ -30,11 +34,29 @@ def function_of(signature: Signature) -> str:
 
 
 def _build(signature: Signature) -> str:
-    text = op_module(signature)
-    if text is None:
+    """From the cache by signature where it is there, so that not even LLVM text is made; empty code = declined."""
+    key = engine.object_key(f"{sources()}\n{signature.text}")
+    code = objects.load(key)
+    if code is None:
+        text = op_module(signature)
+        code = engine.generate(text) if text is not None else b""
+        objects.save(key, code)
+    if not code:
         return CALLBACK
-    load(signature.symbol, text)
+    _link(signature.symbol, code)
     return signature.symbol
+
+
+@cache
+def sources() -> str:
+    """A stamp of the files that decide what code an op gets: names, sizes and times of the package's sources."""
+    package = Path(pypto_pro.__file__).parent
+    folders = (package, *(package / name for name in ("ops", "native", "numerics", "hw", "ir")))
+    found = sorted(
+        (entry.path, entry.stat().st_size, entry.stat().st_mtime_ns)
+        for folder in folders for entry in os.scandir(folder) if entry.name.endswith(".py")
+    )
+    return hashlib.sha256(repr(found).encode()).hexdigest()
 
 
 def op_module(signature: Signature) -> str | None:
@@ -67,12 +89,16 @@ def load(symbol: str, text: str) -> None:
     """Compile a module and make its function known under `symbol`."""
     with _lock:
         if symbol not in _addresses:
-            code = engine.compile_module(text)
-            helpers = {**runner.functions(), **(matrix.functions() if "@\"mm_" in text else {})}
+            _link(symbol, engine.compile_module(text))
+
+
+def _link(symbol: str, code: bytes) -> None:
+    with _lock:
+        if symbol not in _addresses:
+            helpers = {**runner.helpers(code), **(matrix.functions() if b"mm_" in code else {})}
             _addresses.update(engine.link(code, (symbol,), helpers))
 
 
-def addresses(symbols: Any) -> dict[str, int]:
-    """Addresses of loaded functions by symbol."""
-    known = {**runner.functions(), **_addresses}
-    return {symbol: known[symbol] for symbol in symbols}
+def addresses(code: bytes) -> dict[str, int]:
+    """Addresses by name of every function a program's object code may call."""
+    return {**runner.helpers(code), **_addresses}

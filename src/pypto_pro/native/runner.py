@@ -132,7 +132,8 @@ def emit_turn(module: Any) -> None:
         with b.if_then(b.icmp_unsigned("!=", get(code, core, "status"), I64(STEP_DONE))):
             put(code, 0, core, "moved")
             with b.if_then(b.icmp_signed(">", get(code, core, "queued"), I64(0))):
-                code.call("sync_drain", VOID, [core])
+                launch = code.load(PTR, core, CORE["launch"])
+                code.call_address(code.load(PTR, launch, LAUNCH["drain"]), VOID, [core])
             status = code.call_address(code.load(PTR, core, CORE["step"]), I32, [core])
             put(code, b.zext(status, I64), core, "status")
             with b.if_then(b.icmp_unsigned("==", status, I32(STEP_CANCEL))):
@@ -286,20 +287,17 @@ def _block_turn(code: Code, launch: Value, state: Value, number: Value, epoch: V
         b.ret(I32(RUN_WAKE))
 
 
-def emit_run(module: Any) -> None:
-    """`i32 run(launch, unit, worker)`: the floating-point control word of the language around one of the loops."""
-    code, (launch, unit, worker) = function(module, "run", (PTR, PTR, I64))
-    b = code.b
+def emit_run(module: Any, parking: bool) -> None:
+    """`i32 run(launch, unit, worker)`, or `run_parked`: a loop under the language's floating-point control word."""
+    name = "run_parked" if parking else "run"
+    code, (launch, unit, worker) = function(module, name, (PTR, PTR, I64))
     saved = _save_rounding(code)
-    parking = b.icmp_unsigned("!=", get(code, launch, "parking", layout=LAUNCH), I64(0))
-    result = code.slot(I32)
-    with b.if_else(parking) as (yes, no):
-        with yes:
-            code.store(code.call("run_parking", I32, [launch, worker]), result)
-        with no:
-            code.store(code.call("run_claiming", I32, [launch, unit]), result)
+    if parking:
+        result = code.call("run_parking", I32, [launch, worker])
+    else:
+        result = code.call("run_claiming", I32, [launch, unit])
     _restore_rounding(code, saved)
-    b.ret(code.load(I32, result))
+    code.b.ret(result)
 
 
 def _save_rounding(code: Code) -> Value:
@@ -326,21 +324,45 @@ def _restore_rounding(code: Code, saved: Value) -> None:
         code.b.asm(ir.FunctionType(VOID, [I64]), "msr fpcr, $0", "r", [saved], True)
 
 
-EXPORTS = (
-    "run", "run_tick", "op_callback", "stream_copy", "sync_do", "sync_issue", "sync_lock", "sync_barrier", "sync_poll",
-    "vf_edge_load", "vf_edge_store",
-)  # fmt: skip
+BASE = ("run", "run_tick", "run_begin", "run_turn", "run_block", "op_callback", "stream_copy")
+SYNC = ("run_parked", "sync_drain", "sync_do", "sync_issue", "sync_lock", "sync_barrier", "sync_poll")
+EDGES = ("vf_edge_load", "vf_edge_store")
 
 
 @cache
 def functions() -> dict[str, int]:
-    """Addresses of the functions programs call, and of `run`."""
+    """Addresses of the functions every kernel needs."""
     module = ir.Module("runner")
-    for emit in (
-        emit_callback, emit_tick, emit_stream_copy, sync_code.emit_all, emit_begin, emit_turn, emit_block,
-        emit_claiming, emit_parking, emit_run, vector_edges.emit_edge_load, vector_edges.emit_edge_store,
-    ):  # fmt: skip
+    for emit in (emit_callback, emit_tick, emit_stream_copy, emit_begin, emit_turn, emit_block, emit_claiming):
         emit(module)
-    return engine.link(engine.compile_module(str(module)), EXPORTS, {})
+    emit_run(module, parking=False)
+    return engine.link(engine.compile_module(str(module)), BASE, {})
 
 
+@cache
+def sync_functions() -> dict[str, int]:
+    """Addresses of what only kernels with resumable programs need."""
+    module = ir.Module("sync")
+    sync_code.emit_all(module)
+    emit_parking(module)
+    emit_run(module, parking=True)
+    return engine.link(engine.compile_module(str(module)), SYNC, functions())
+
+
+@cache
+def edge_functions() -> dict[str, int]:
+    """Addresses of what only vector functions need."""
+    module = ir.Module("edges")
+    vector_edges.emit_edge_load(module)
+    vector_edges.emit_edge_store(module)
+    return engine.link(engine.compile_module(str(module)), EDGES, {})
+
+
+def helpers(code: bytes) -> dict[str, int]:
+    """Addresses of the functions object code mentions."""
+    found = dict(functions())
+    if b"sync_" in code:
+        found.update(sync_functions())
+    if b"vf_edge_" in code:
+        found.update(edge_functions())
+    return found

@@ -69,8 +69,8 @@ def thread_count() -> int:
 
 
 @cache
-def _run_function() -> Any:
-    return _RUN(runner.functions()["run"])
+def _run_function(parking: bool) -> Any:
+    return _RUN(runner.sync_functions()["run_parked"] if parking else runner.functions()["run"])
 
 
 @cache
@@ -157,6 +157,7 @@ class Run:
         self._set("args", ctypes.addressof(self._argument_view))
         self._set("zero_list", areas.ctypes.data)
         self._set("n_zero", len(executable.areas))
+        self._set("drain", runner.sync_functions()["sync_drain"] if executable.plan.resumable else 0)
         self._set("polls", int(executable.plan.polls))
         self._set("parking", int(executable.plan.parking))
 
@@ -283,7 +284,7 @@ class Run:
 
     def _work(self, number: int) -> int:
         """One worker; returns how its last run ended."""
-        run, size = _run_function(), self.executable.unit_bytes
+        run, size = _run_function(self.executable.plan.parking), self.executable.unit_bytes
         unit = self.units.ctypes.data + (0 if self.executable.plan.parking else number * size)
         while True:
             status = int(run(self.address, unit, number))
