@@ -77,7 +77,8 @@ def test_source_cases(case: dict[str, Any], tmp_path: Path) -> None:
     errors = [f for f in report.findings if f.severity is Severity.ERROR]
     assert [f.code for f in errors] == [e["code"] for e in case["expect"]["errors"]]
     for found, wanted in zip(errors, case["expect"]["errors"], strict=True):
-        assert {key: found.facts[key] for key in wanted if key != "code"} == {k: v for k, v in wanted.items() if k != "code"}
+        facts = {key: value for key, value in wanted.items() if key != "code"}
+        assert {key: found.facts[key] for key in facts} == facts
 
 
 # --- references ------------------------------------------------------------------------------------------------------
@@ -141,7 +142,7 @@ def test_constant_slots_and_helpers(extract: Extract) -> None:
     assert "L210" in codes(report), "slot 0 of `two` is never touched"
 
 
-# --- effects, locks, lifetimes -----------------------------------------------------------------------------------------
+# --- effects, locks, lifetimes ----------------------------------------------------------------------------------
 
 
 def test_effects_come_from_the_op_table(extract: Extract) -> None:
@@ -155,7 +156,8 @@ def test_effects_come_from_the_op_table(extract: Extract) -> None:
         t[0, 0] = 1.0
         pl.store(y, t, [0, 0])
     """))
-    effects = {(s.op, u.tile): (u.reads, u.writes, u.covers) for p in design.programs for s in p.steps() for u in s.uses}
+    steps = [s for p in design.programs for s in p.steps()]
+    effects = {(s.op, u.tile): (u.reads, u.writes, u.covers) for s in steps for u in s.uses}
     assert effects["load", "t"] == (False, True, True)
     assert effects["maximum", "t"] == (True, False, False)
     assert effects["maximum", "peak"] == (False, True, True)
@@ -270,7 +272,7 @@ def test_launch_findings_name_their_rows(tmp_path: Path) -> None:
     assert [n for n in found.notes if n.startswith("row: Vec a [0x00000,0x00800) 2048 B")]
 
 
-# --- whole kernels -----------------------------------------------------------------------------------------------------
+# --- whole kernels ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("example", sorted(p.name for p in (ROOT / "examples").glob("*.py")))

@@ -56,7 +56,9 @@ def group(name: str, addrs: int | tuple[int, ...], ids: Sequence[int], **more: o
     return TileRecord(name, "group", TYPE, addrs, depth=max(1, len(ids)), mutex_ids=slots, **more)  # type: ignore[arg-type]
 
 
-def report(tiles: Sequence[TileRecord], *body: Node, cube: Sequence[Node] = (), auto_mutex: bool = True) -> LayoutReport:
+def report(
+    tiles: Sequence[TileRecord], *body: Node, cube: Sequence[Node] = (), auto_mutex: bool = True
+) -> LayoutReport:
     programs = [Program(CoreKind.VECTOR, body)]
     if cube:
         programs.append(Program(CoreKind.CUBE, tuple(cube)))
@@ -192,7 +194,7 @@ def test_rotating_slots_in_one_loop_are_in_flight_together() -> None:
     apart = report([group("a", 0, [1, 2]), group("b", 0, [3, 4])], Loop("i", body))
     assert {r.reason for r in apart.reuses} == {"live"}
     names = report([group("a", 0, [1, 2]), group("b", 0, [1, 2])], Loop("i", body))
-    assert {(r.kind, r.proof) for r in names.reuses} == {("view", "mutex")}, "one id around both: two names of the bytes"
+    assert {(r.kind, r.proof) for r in names.reuses} == {("view", "mutex")}, "one id around both: names of one thing"
 
 
 def test_rotating_slots_of_two_loops_may_follow_each_other() -> None:
@@ -251,21 +253,33 @@ def test_a_branch_keeps_what_one_arm_reads(arm_reads: bool) -> None:
 # --- two cores -------------------------------------------------------------------------------------------------------
 
 
-def crossing(release: bool) -> LayoutReport:
-    """Vector code fills `a`, cube code reads it; `b` belongs to the cube and has the same address."""
-    both = frozenset(CoreKind)
-    tiles = [group("a", 0, [], cores=both), group("b", 0, [], cores=frozenset({CoreKind.CUBE}))]
+def crossing(release: bool = True, flags: bool = True, early: bool = False) -> LayoutReport:
+    """Vector code fills `a`, cube code reads it; `b` belongs to the cube and has the same address.
+
+    `release`: the cube tells when it is done with both; `early`: it tells so before it uses `b`; `flags`: its pipes
+    keep the order.
+    """
+    tiles = [group("a", 0, [], cores=frozenset(CoreKind)), group("b", 0, [], cores=frozenset({CoreKind.CUBE}))]
     w = Writer()
-    vector = [w.step(P.MTE3, put("a")), Cross(True, P.MTE3, 0, "INTRA_BLOCK")]
-    cube: list[Node] = [Cross(False, P.MTE1, 0, "INTRA_BLOCK"), w.step(P.MTE1, get("a"))]
-    if release:
-        vector.insert(0, Cross(False, P.MTE3, 1, "INTRA_BLOCK"))
-        cube += [w.step(P.MTE2, put("b")), w.step(P.MTE1, get("b")), Cross(True, P.MTE1, 1, "INTRA_BLOCK")]
-    else:
-        cube += [w.step(P.MTE2, put("b")), w.step(P.MTE1, get("b"))]
+    vector = [Cross(False, P.MTE3, 1, "INTRA_BLOCK")] if release else []
+    vector += [w.step(P.MTE3, put("a")), Cross(True, P.MTE3, 0, "INTRA_BLOCK")]
+    done = [Cross(True, P.MTE1, 1, "INTRA_BLOCK")] if release else []
+    between = flag(P.MTE1, P.MTE2) if flags else []
+    cube: list[Node] = [
+        Cross(False, P.MTE1, 0, "INTRA_BLOCK"), w.step(P.MTE1, get("a")), *(done if early else ()), *between,
+        w.step(P.MTE2, put("b")), *flag(P.MTE2, P.MTE1), w.step(P.MTE1, get("b")), *(() if early else done),
+    ]  # fmt: skip
     return report(tiles, Loop("i", tuple(vector)), cube=[Loop("i", tuple(cube))])
 
 
-@pytest.mark.parametrize("release", [True, False])
-def test_tiles_of_two_core_kinds_are_not_proved_by_anything_local(release: bool) -> None:
-    assert verdict(crossing(release)) == (None, "cross_core")
+def test_a_ready_and_release_pair_proves_a_reuse_between_the_core_kinds() -> None:
+    assert verdict(crossing()) == ("cross_core", None)
+
+
+@pytest.mark.parametrize("missing", [{"release": False}, {"early": True}])
+def test_a_missing_or_early_release_does_not(missing: dict[str, bool]) -> None:
+    assert verdict(crossing(**missing)) == (None, "cross_core")
+
+
+def test_the_protocol_does_not_replace_the_order_inside_the_core() -> None:
+    assert verdict(crossing(flags=False)) == (None, "unordered")

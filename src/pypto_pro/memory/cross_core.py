@@ -40,15 +40,8 @@ class CrossOrder:
             if isinstance(placed.node, Step)
         }
 
-    def ordered(self, x: Touch, y: Touch) -> Cross | None:
-        """The set that starts a sufficient chain from `x` to a `y` on the other core; None when there is none."""
-        there = self._chain(x, y)
-        looped = self._steps[x.core, x.step.point].in_loop and self._steps[y.core, y.step.point].in_loop
-        if there is None or (looped and self._chain(y, x) is None):
-            return None
-        return there
-
-    def _chain(self, x: Touch, y: Touch) -> Cross | None:
+    def chain(self, x: Touch, y: Touch) -> Cross | None:
+        """The set that starts a chain from `x` to `y` on the other core, None when there is none."""
         first, last = self._steps[x.core, x.step.point], self._steps[y.core, y.step.point]
         for done in self._events(x.core, sets=True):
             if not (done.at > first.at and _encloses(done.path, first.path) and done.node.pipe is x.pipe):
@@ -58,6 +51,22 @@ class CrossOrder:
                 if wait.at < last.at and _encloses(wait.path, last.path) and reaches and _match(done, wait):
                     return done.node
         return None
+
+    def in_loops(self, x: Touch, y: Touch) -> bool:
+        """Whether both are repeated, so that the bytes have to be handed back as well."""
+        return self._steps[x.core, x.step.point].in_loop and self._steps[y.core, y.step.point].in_loop
+
+    def arrivals(self) -> Iterator[tuple[Cross, Step]]:
+        """Every wait of one core with each step of the other that is over once the wait is."""
+        for core, found in self._placed.items():
+            for other in self._placed:
+                for wait in self._events(other, sets=False) if other is not core else ():
+                    for done in self._events(core, sets=True):
+                        for placed in found if _match(done, wait) else ():
+                            step = placed.node
+                            behind = done.at > placed.at and _encloses(done.path, placed.path)
+                            if isinstance(step, Step) and behind and done.node.pipe is step.pipe:
+                                yield wait.node, step
 
     def _events(self, core: CoreKind, *, sets: bool) -> Iterator[_Event]:
         for placed in self._placed.get(core, []):

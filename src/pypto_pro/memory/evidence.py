@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar
 from pypto_pro.enums import CoreKind, PipeType
 from pypto_pro.hw.a5 import FULLY_ORDERED_PIPES
 from pypto_pro.memory.cross_core import CrossOrder
-from pypto_pro.memory.design import Branch, Declared, Design, Fence, Loop, Node, OrderFact, Signal
+from pypto_pro.memory.design import Branch, Cross, Declared, Design, Fence, Loop, Node, OrderFact, Signal
 from pypto_pro.memory.order import By, Order, Touch, find_order
 from pypto_pro.memory.table import Row
 
@@ -33,6 +33,8 @@ class Edge:
     to_pipe: PipeType
     by: str | None
     how: str = ""
+    crosses: bool = False
+    """Whether the two accesses are on different core kinds."""
 
 
 class Evidence(Protocol):
@@ -110,7 +112,7 @@ class DeclaredEvidence:
             if fact.kind != "barrier" and (fact.from_pipe not in (None, start) or fact.to_pipe not in (None, end)):
                 continue
             return Edge(None, start, None, end, fact.kind, _fact_text(fact, start, end))
-        return Edge(None, start, None, end, None)
+        return Edge(None, start, None, end, None, crosses=not local)
 
 
 def _names(reference: str, row: Row) -> bool:
@@ -222,9 +224,31 @@ class ProgramEvidence:
         return f"a chain of flags {x.pipe.name}->{y.pipe.name}"
 
     def _crossing(self, x: Touch, y: Touch) -> Edge:
-        found = self._cross.ordered(x, y)
+        found = self._chain(x, y)
+        if self._cross.in_loops(x, y) and self._chain(y, x) is None:
+            found = None  # handed over, but never handed back
         how = "" if found is None else f"cross-core event {found.event} (READY/RELEASE)"
-        return Edge(x.step.line, x.pipe, y.step.line, y.pipe, "cross_core" if found else None, how)
+        return Edge(x.step.line, x.pipe, y.step.line, y.pipe, "cross_core" if found else None, how, crosses=True)
+
+    def _chain(self, x: Touch, y: Touch) -> Cross | None:
+        """A cross-core chain between accesses that stand for x and y: of the same slots, and ordered after, before."""
+        for a in self._kin(x, later=True):
+            for b in self._kin(y, later=False):
+                found = self._cross.chain(a, b)
+                if found is not None:
+                    return found
+        return None
+
+    def _kin(self, touch: Touch, *, later: bool) -> Iterator[Touch]:
+        """The access itself, and those of the same operand that its core orders behind (or before) it."""
+        yield touch
+        order = self._orders[touch.core]
+        mine = order.touches.index(touch)
+        for i, other in enumerate(order.touches):
+            pair = (mine, i) if later else (i, mine)
+            same = (other.use.tile, other.use.slot) == (touch.use.tile, touch.use.slot)
+            if same and i != mine and pair in order.doubt[By.NOTHING] and order.level(pair) is not None:
+                yield other
 
     def _nodes(self, core: CoreKind, kind: type[N]) -> Iterator[N]:
         for program in self._design.programs:

@@ -10,8 +10,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from pypto_pro.memory.cross_core import CrossOrder
 from pypto_pro.memory.design import (
     Branch,
+    Cross,
     Design,
     Leave,
     Loop,
@@ -68,18 +70,15 @@ def find_lifetimes(design: Design, storage: Mapping[str, str] | None = None) -> 
         return _declared(design)
     storage = storage or {}
     live: dict[Key, set[int]] = defaultdict(set)
+    handed = _handed_over(design)
     touched: dict[Key, list[tuple[Step, str, bool]]] = defaultdict(list)
     tiles = {t.name: t for t in design.tiles}
     for program in design.programs:
-        flow = _Liveness(storage)
+        flow = _Liveness(storage, handed)
         flow.block(program.body, frozenset())
         _spread(program, flow, tiles, storage, live)
         _collect_accesses(program.body, "", tiles, touched)
     every = frozenset(s.point for p in design.programs for s in p.steps())
-    both = [t for t in design.tiles if len(t.cores) > 1]
-    for tile in both:  # the two cores have no common time line: only the protocol between them says when it is free
-        for slot in range(tile.slots):
-            live[tile.name, slot] |= every
     found = [loop for p in design.programs for loop in _loops(p.body)]
     loops = [(loop, frozenset(s.point for s in steps_of(loop.body))) for loop in found]
     return {
@@ -87,6 +86,18 @@ def find_lifetimes(design: Design, storage: Mapping[str, str] | None = None) -> 
         for t in design.tiles
         for slot in range(t.slots)
     }
+
+
+def _handed_over(design: Design) -> dict[int, list[tuple[TileRecord, bool]]]:
+    """For every cross-core wait (by identity): tiles of both cores it hands over, and whether the other core wrote."""
+    shared = {t.name: t for t in design.tiles if len(t.cores) > 1}
+    found: dict[int, dict[str, bool]] = {}
+    for wait, step in CrossOrder(design.programs).arrivals() if shared else ():
+        for use in step.uses:
+            if use.tile in shared:
+                tiles = found.setdefault(id(wait), {})
+                tiles[use.tile] = tiles.get(use.tile, False) or use.writes
+    return {wait: [(shared[name], written) for name, written in tiles.items()] for wait, tiles in found.items()}
 
 
 def _declared(design: Design) -> dict[Key, Life]:
@@ -124,6 +135,7 @@ class _Liveness:
     """
 
     storage: Mapping[str, str]
+    handed: Mapping[int, list[tuple[TileRecord, bool]]]
     at: dict[int, set[Ref]] = field(default_factory=lambda: defaultdict(set))
     after_loop: list[frozenset[Ref]] = field(default_factory=list)
     loop_head: list[frozenset[Ref]] = field(default_factory=list)
@@ -145,6 +157,8 @@ class _Liveness:
             case Resize():  # what is read behind it was not all written before it
                 ref = _ref(node, self.storage)
                 return live - {ref} | {(*ref[:3], False)} if ref in live else live
+            case Cross():
+                return self.handover(node, live)
             case Leave(how="break"):
                 return self.after_loop[-1]
             case Leave(how="continue"):
@@ -163,6 +177,16 @@ class _Liveness:
                 before.add(_ref(use, self.storage))
         self.at[step.point] |= live | before
         return frozenset(before)
+
+    def handover(self, wait: Cross, live: frozenset[Ref]) -> frozenset[Ref]:
+        """A wait for the other core: what it wrote begins to live here, what it read had to live until here."""
+        for tile, written in self.handed.get(id(wait), ()):
+            name = self.storage.get(tile.name, tile.name)
+            if written:
+                live = frozenset(r for r in live if r[0] != name)
+            else:
+                live |= {(name, "slot", i, True) for i in range(tile.slots)}
+        return live
 
     def loop(self, loop: Loop, live: frozenset[Ref]) -> frozenset[Ref]:
         head: frozenset[Ref] = live

@@ -55,7 +55,7 @@ def _between(design: Design, orders: dict[CoreKind, Order]) -> Iterator[tuple[To
     cross = CrossOrder(design.programs)
     for x in orders[CoreKind.VECTOR].touches:
         for y in orders[CoreKind.CUBE].touches:
-            if cross.ordered(x, y) is None and cross.ordered(y, x) is None:
+            if cross.chain(x, y) is None and cross.chain(y, x) is None:
                 yield x, y
 
 

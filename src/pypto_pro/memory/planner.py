@@ -10,6 +10,7 @@ from typing import Literal
 from pypto_pro.enums import MemorySpace
 from pypto_pro.hw.a5 import scale_address
 from pypto_pro.memory import cpsat
+from pypto_pro.memory.capacity import merge
 from pypto_pro.memory.machine import SPACE_ORDER
 from pypto_pro.memory.problem import Placement, Problem, SlotSpec, SpacePlan
 from pypto_pro.memory.search import Block, Found, Space, align_up, first_fit, first_vector, lowest_end
@@ -43,9 +44,16 @@ class Item:
         return max(m.offset + m.spec.size for m in self.members)
 
     @property
-    def tiles(self) -> frozenset[str]:
-        """Names of the tiles in it."""
-        return frozenset(m.spec.tile for m in self.members)
+    def uniform(self) -> bool:
+        """Whether all of it is in use at the same time by the same cores, so that it is as good as one tile."""
+        return len({(m.spec.live, m.spec.cores, m.spec.when) for m in self.members}) == 1
+
+    def live_bytes(self, point: int) -> int:
+        """Bytes of it in use at a point; the padding between slots of a group belongs to it."""
+        live = [m for m in self.members if point in m.spec.live]
+        if self.uniform:
+            return self.length if live else 0
+        return sum(b - a for a, b in merge([(m.offset, m.offset + m.spec.size) for m in live]))
 
 
 def plan_layout(problem: Problem, solver: Solver = "auto") -> Placement:
@@ -189,8 +197,18 @@ def _solve(problem: Problem, space: MemorySpace, items: list[Item], solver: Solv
     else:
         found = _improved(blocks, lowest_end(blocks, nodes), solver)
         found = first_vector(blocks, found, nodes if small else BOUNDED_NODES // 10)
-    bound = max((blocks.live_bytes(s) for s in blocks.sections), default=0)
-    return found, SpacePlan(space, found.highest, bound, found.optimal, tuple(violated))
+    bound = _lower_bound(problem, items, blocks)
+    # a view in a larger block may leave room inside it that blocks do not see: only the bound proves such an answer
+    proved = found.optimal and (all(i.uniform for i in items) or found.highest <= bound)
+    return found, SpacePlan(space, found.highest, bound, proved, tuple(violated))
+
+
+def _lower_bound(problem: Problem, items: list[Item], blocks: Space) -> int:
+    """The most bytes in use at one point: no layout ends lower."""
+    if all(i.uniform for i in items) or not problem.reuse:
+        return max((blocks.live_bytes(s) for s in blocks.sections), default=0)
+    points = {p for i in items for m in i.members for p in m.spec.live}
+    return max((sum(i.live_bytes(p) for i in items) for p in points), default=0)
 
 
 def _improved(blocks: Space, found: Found, solver: Solver) -> Found:

@@ -124,7 +124,10 @@ def problem_of(
     rigid = frozenset(
         t.name for t in tiles if t.kind == "group" and t.slots > 1 and not wishes.scatter and t.name not in loose
     )
-    crossing = frozenset(frozenset({_bare(o.a), _bare(o.b)}) for o in design.orders if o.kind == "cross_core")
+    reuses = tuple(reuses)
+    edges = [(_bare(o.a), _bare(o.b)) for o in design.orders if o.kind == "cross_core"]
+    edges += [(r.a.tile.name, r.b.tile.name) for r in reuses if r.proof == "cross_core"]
+    crossing = frozenset(frozenset(pair) for pair in edges)
     capacity = {s.space: chip[s.space].capacity for s in slots}
     slots, scales = _tie_scales(slots, tiles, design)
     return Problem(tuple(slots), capacity, rigid, views, scales, crossing, separate, wishes.reuse), findings

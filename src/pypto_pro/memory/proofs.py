@@ -178,9 +178,12 @@ class _Judge:
                 return Reuse("", a, b, "reuse", proof, self.evidence.edges(a, b, view=False), protection=how)
         edges = self.evidence.edges(a, b, view=False)
         decisive = weakest(edges)
-        if decisive is not None and decisive.by is not None and not (crossing and meet):
+        if decisive is not None and decisive.by is not None:
+            if meet:
+                return self._refused(a, b, "reuse", "live")
             return Reuse("", a, b, "reuse", decisive.by, edges, protection=decisive.how)
-        return self._refused(a, b, "reuse", "cross_core" if crossing else "unordered", edges)
+        protocol = crossing and all(e.crosses for e in edges if e.by is None)
+        return self._refused(a, b, "reuse", "cross_core" if protocol else "unordered", edges)
 
     def _refused(self, a: Row, b: Row, kind: str, reason: str, edges: tuple[Edge, ...] = ()) -> Reuse:
         notes = [text for row in (a, b) if reason == "unordered" and (text := self.evidence.unlocked(row))]
