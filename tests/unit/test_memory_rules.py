@@ -141,6 +141,7 @@ def test_proof_by_flag_beside_different_ids_is_fragile() -> None:
 def test_scales_without_or_with_two_partners() -> None:
     scale = record([16, 2], D.DT_FP8E8M0, S.ScaleLeft)
     assert "L116" in codes(scale)
+    assert codes(replace(scale, scale_of="l", scales_too=("m",))).count("L116") == 2, "no `l` here, and two data tiles"
     data = replace(record([16, 64], D.DT_FP8E4M3FN, S.Left), name="l")
     pair = [replace(scale, name=n, scale_of="l", addrs=0x100 * i) for i, n in enumerate(("s", "u"))]
     assert "L116" in codes(data, *pair)

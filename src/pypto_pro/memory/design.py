@@ -54,6 +54,8 @@ class TileRecord:
     cores: frozenset[CoreKind] = frozenset({CoreKind.VECTOR})
     declared: Declared | None = None
     scale_of: str | None = None
+    scales_too: tuple[str, ...] = ()
+    """Further data tiles that meet this scale tile in a matmul: one too many."""
     valid: tuple[int, int] | None = None
     nz_filled: bool = True
     scratch: int | None = None

@@ -94,6 +94,7 @@ def _record(decl: TileDecl | GroupDecl, name: str, facts: TileFacts, kernel: Ker
         cores=cores,
         valid=facts.valid(type_),
         nz_filled=facts.nz_filled,
+        scratch=facts.scratch_bytes if facts.only_scratch and facts.scratch_bytes else None,
         only_scratch=facts.only_scratch,
         purpose=source.comment or facts.purpose(),
         span=decl.span,
@@ -109,8 +110,10 @@ def _addresses(decl: TileDecl | GroupDecl, source: Definition) -> int | tuple[in
 
 
 def _with_scales(records: tuple[TileRecord, ...], facts: Mapping[str, TileFacts]) -> tuple[TileRecord, ...]:
+    paired = {name: sorted(f.data_tiles) for name, f in facts.items() if f.data_tiles}
     return tuple(
-        replace(r, scale_of=min(facts[r.name].data_tiles)) if facts[r.name].data_tiles else r for r in records
+        replace(r, scale_of=paired[r.name][0], scales_too=tuple(paired[r.name][1:])) if r.name in paired else r
+        for r in records
     )
 
 

@@ -29,6 +29,7 @@ class TileFacts:
     data_tiles: set[str] = field(default_factory=set)
     nz_filled: bool = False
     used_otherwise: bool = False
+    scratch_bytes: int = 0
     extents: list[tuple[int | None, int | None]] = field(default_factory=list)
 
     @property
@@ -238,6 +239,7 @@ class Reader:
         """Remember what the tile is for."""
         facts = self.facts[self.names[target.identity]]
         facts.used_otherwise |= not operand.scratch
+        facts.scratch_bytes = max(facts.scratch_bytes, operand.scratch_bytes)
         if operand.scratch:
             facts.scratch_of.append(op.name.removeprefix("pl."))
         elif operand.writes:

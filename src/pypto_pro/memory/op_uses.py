@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pypto_pro import layouts
-from pypto_pro.analysis.accesses import Touch, touches
+from pypto_pro.analysis.accesses import Touch, bounds, touches
 from pypto_pro.enums import PipeType
 from pypto_pro.ir import walk
 from pypto_pro.ir.nodes import Const, Expr, Local, Op
@@ -40,6 +40,8 @@ class OperandUse:
     writes: bool
     covers: bool
     scratch: bool
+    scratch_bytes: int = 0
+    """Bytes a scratch operand really needs, from its start; 0 when the device does not touch it."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,9 @@ def _operand(name: str, tile: Expr, role: Role, touched: list[tuple[Touch, ...] 
     writes = any(e.changes for e in effects)
     assert isinstance(tile.type, TileType)
     covers = all(_covers(tile.type, found) for found in mine) and mine[0] == mine[1]
-    return OperandUse(tile, any(e in READS for e in effects), writes, covers, role is Role.SCRATCH)
+    scratch = role is Role.SCRATCH
+    needed = max(bounds(t.regions)[1] for found in mine for t in found) if scratch else 0
+    return OperandUse(tile, any(e in READS for e in effects), writes, covers, scratch, needed)
 
 
 def _covers(type_: TileType, found: list[Touch]) -> bool:

@@ -53,6 +53,9 @@ def scale_findings(design: Design, pairs: tuple[ScalePair, ...]) -> Iterator[Lay
             yield finding("L115", message, tile, data, slots=tile.slots, data_slots=data.slots)
         if tile.space in SCALE_OF.values() and data is None:
             yield finding("L116", f"the scale tile `{tile.name}` is used with no data tile", tile)
+        if tile.scales_too:
+            names = " and ".join(f"`{name}`" for name in (tile.scale_of, *tile.scales_too))
+            yield finding("L116", f"the scale tile `{tile.name}` is used with more than one data tile: {names}", tile)
         if data_of[tile.name] > 1:
             names = " and ".join(f"`{t.name}`" for t in design.tiles if t.scale_of == tile.name)
             yield finding("L116", f"`{tile.name}` has more than one scale tile: {names}", tile)
