@@ -7,7 +7,6 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field
 
-from pypto_pro.audit.functions import function_name
 from pypto_pro.audit.machine import Arguments, BudgetExceeded, PathEnds
 from pypto_pro.audit.parameters import ParameterKind, Parameters
 from pypto_pro.audit.source import Source
@@ -124,8 +123,9 @@ def interpret(imported: Interpreter, wrapper: str) -> Interpretation:
 
 
 def _anchor(node: ast.AST) -> ast.expr:
-    """An expression standing at the wrapper's definition, as the place of the outermost call."""
-    anchor = ast.Name(function_name(node) if isinstance(node, ast.FunctionDef) else "wrapper", ast.Load())
-    for attribute in ("lineno", "col_offset", "end_lineno", "end_col_offset"):
-        setattr(anchor, attribute, getattr(node, attribute, None))
-    return anchor
+    """An expression standing at the head of the wrapper's definition, as the place of the outermost call."""
+    kind = {ast.FunctionDef: "def", ast.AsyncFunctionDef: "async def"}.get(type(node))
+    head = f"{kind} {getattr(node, 'name', '')}" if kind else ""
+    line, column = getattr(node, "lineno", 1), getattr(node, "col_offset", 0)
+    place = {"lineno": line, "col_offset": column, "end_lineno": line, "end_col_offset": column + len(head)}
+    return ast.Name("wrapper", ast.Load(), **place)

@@ -112,6 +112,7 @@ class Machine:
         self.captured: set[int] = set()  # frames a closure refers to
         self.deepest = 0
         self.functions_entered: set[int] = set()
+        self.site_names: dict[str, str] = {}  # the variable that first held the result of an allocation site
         self._keys: dict[tuple[object, ...], int] = {}
         self.state.open_frame(0)
 

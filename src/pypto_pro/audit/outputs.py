@@ -30,7 +30,9 @@ def trace_allocations(result: Interpretation, source: Source) -> dict[str, Reach
     """Follow every allocation to kernel parameters and to the returned value."""
     machine = result.machine
     reached = {
-        e.site: Reached(e.node, e.chain, source.variable(e.node)) for e in result.events if isinstance(e, Allocation)
+        e.site: Reached(e.node, e.chain, machine.site_names.get(e.site, source.expression(e.node)))
+        for e in result.events
+        if isinstance(e, Allocation)
     }
     for launch in (e for e in result.events if isinstance(e, Launch)):
         written = _written(result, launch.kernels)

@@ -27,8 +27,6 @@ class Source:
     functions: dict[str, FunctionNode] = field(default_factory=dict)
     _texts: dict[ast.AST, str] = field(default_factory=dict)  # keyed by node, which keeps made-up nodes alive
 
-    _targets: dict[ast.AST, ast.AST] | None = None
-
     @classmethod
     def parse(cls, text: str, filename: str) -> Source:
         """Parse `text`; raises SyntaxError (ValueError for null bytes, RecursionError for absurd nesting) as
@@ -68,18 +66,6 @@ class Source:
             if found:
                 return found.group(1)
         return None
-
-    def variable(self, node: ast.AST) -> str:
-        """The target a value is assigned to in the text, else the text of the value."""
-        if self._targets is None:
-            self._targets = {}
-            for statement in ast.walk(self.tree):
-                match statement:
-                    case ast.Assign(targets=[target], value=value):
-                        self._targets[value] = target
-                    case ast.AnnAssign(target=target, value=value) if value is not None:
-                        self._targets[value] = target
-        return self.expression(self._targets.get(node, node))
 
     def span(self, node: ast.AST, label: str = "") -> Span:
         """Where a node stands. Columns count characters, not the bytes `ast` counts."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 
 from pypto_pro.audit.expressions import constant_truth
 from pypto_pro.audit.library_calls import LibraryCalls
@@ -18,6 +19,7 @@ from pypto_pro.audit.values import (
     Maybe,
     Tensor,
     Tuple,
+    Union,
     Value,
     join_all,
     options,
@@ -172,9 +174,13 @@ class Statements(LibraryCalls):
                 self.store_subscript(held, self.evaluate(target.slice), value, target)
 
     def _named(self, value: Value, name: str) -> Value:
-        """A fresh tensor takes the name of the first variable that holds it."""
-        if isinstance(value, Tensor) and value.origin in ("empty", "global") and not value.label.isidentifier():
-            return Tensor(value.origin, name, value.sources, value.node)
+        """A tensor that only an expression describes takes the name of the first variable that holds it."""
+        if isinstance(value, Union):
+            return Union(tuple(self._named(option, name) for option in value.options))
+        if isinstance(value, Tensor) and not value.label.isidentifier():
+            if value.origin == "empty":
+                self.site_names.update(dict.fromkeys(value.sources, name))
+            return replace(value, label=name)
         return value
 
     def _unpack(self, parts: list[ast.expr], value: Value, node: ast.expr) -> None:
