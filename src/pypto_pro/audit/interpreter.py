@@ -124,8 +124,9 @@ def interpret(imported: Interpreter, wrapper: str) -> Interpretation:
 
 def _anchor(node: ast.AST) -> ast.expr:
     """An expression standing at the head of the wrapper's definition, as the place of the outermost call."""
-    kind = {ast.FunctionDef: "def", ast.AsyncFunctionDef: "async def"}.get(type(node))
-    head = f"{kind} {getattr(node, 'name', '')}" if kind else ""
+    head = ""
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        head = f"{'async def' if isinstance(node, ast.AsyncFunctionDef) else 'def'} {node.name}"
     line, column = getattr(node, "lineno", 1), getattr(node, "col_offset", 0)
     place = {"lineno": line, "col_offset": column, "end_lineno": line, "end_col_offset": column + len(head)}
     return ast.Name("wrapper", ast.Load(), **place)
