@@ -63,7 +63,7 @@ def fits(records: list[TileRecord], view: tuple[str, str]) -> bool:
 @settings(max_examples=150, deadline=None)
 @given(designs(), st.booleans(), st.booleans())
 def test_every_plan_validates_and_is_never_worse_than_first_fit(design: Design, reuse: bool, scatter: bool) -> None:
-    problem, _ = problem_of(design, Chip(), Wishes(reuse, scatter))
+    problem, _ = problem_of(design, Chip(), Wishes(reuse, scatter=scatter))
     placement = plan_layout(problem, "search")
     assert validate(problem, placement) == []
     first = first_fit_layout(problem)
@@ -196,6 +196,17 @@ def test_a_reuse_nobody_orders_is_listed_with_what_it_needs() -> None:
     tiles = tuple(replace(tile(n, 8, 64, (0, 0)), declared=d) for n, d in zip("ab", live, strict=True))
     (needed,) = [f for f in advise(Design(tiles)).findings if f.code == "L122"]
     assert "V->MTE2" in str(needed.facts["needs"])
+
+
+def test_a_proved_plan_needs_nothing_from_the_author() -> None:
+    from pypto_pro.enums import PipeType
+
+    live = [Declared(0, 1, PipeType.MTE2, PipeType.V), Declared(2, 3, PipeType.MTE2, PipeType.V), Declared(4, 5)]
+    tiles = tuple(replace(tile(n, 8, 64, (0, 0)), declared=d) for n, d in zip("abc", live, strict=True))
+    loose, strict = advise(Design(tiles)), advise(Design(tiles), wishes=Wishes(proved=True))
+    assert loose.placement.addresses == {"a": 0, "b": 0, "c": 0}
+    assert strict.placement.addresses == {"a": 0, "b": 2048, "c": 0}
+    assert not [f for f in strict.findings if f.code == "L122"]
 
 
 def test_more_than_twelve_separated_tiles_still_get_an_answer() -> None:

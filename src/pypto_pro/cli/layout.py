@@ -35,6 +35,7 @@ class Options:
     parallel: tuple[str, ...]
     separate: tuple[str, ...]
     reuse: bool
+    proved: bool
     scatter: bool
     pins: tuple[str, ...]
     solver: str
@@ -50,6 +51,7 @@ class Options:
 @click.option("--parallel", multiple=True, metavar="A:OP,B:OP", help="L1 accesses that may run at the same time.")
 @click.option("--plan", "planning", is_flag=True, help="Choose better addresses.")
 @click.option("--no-reuse", is_flag=True, help="Plan as if everything were in use all the time.")
+@click.option("--proved", is_flag=True, help="Plan only sharing whose order the kernel has already.")
 @click.option("--scatter", is_flag=True, help="Plan the slots of a group one by one.")
 @click.option("--separate", multiple=True, metavar="A=B", help="Plan two L1 slots into different banks.")
 @click.option("--pin", "pins", multiple=True, metavar="NAME", help="A tile that keeps its address in the plan.")
@@ -63,8 +65,8 @@ class Options:
 @click.option("--strict", is_flag=True, help="Warnings fail, too.")
 def command(target: str, kernel: str | None, shapes: tuple[str, ...], keys: tuple[str, ...],
             capacities: tuple[str, ...], views: tuple[str, ...], parallel: tuple[str, ...], planning: bool,
-            no_reuse: bool, scatter: bool, separate: tuple[str, ...], pins: tuple[str, ...], solver: str, diff: bool,
-            write: bool, form: str, as_json: bool, svg_file: str | None, output: str | None,
+            no_reuse: bool, proved: bool, scatter: bool, separate: tuple[str, ...], pins: tuple[str, ...],
+            solver: str, diff: bool, write: bool, form: str, as_json: bool, svg_file: str | None, output: str | None,
             strict: bool) -> None:  # fmt: skip
     """Report where every on-chip tile lies, whether it fits, and why bytes may be shared.
 
@@ -72,9 +74,9 @@ def command(target: str, kernel: str | None, shapes: tuple[str, ...], keys: tupl
     """
     file, named = split_target(target)
     options = Options(file, kernel or named, dict(map(parse_shape, shapes)), dict(map(parse_key, keys)), capacities,
-                      views, parallel, separate, not no_reuse, scatter, pins, solver)  # fmt: skip
-    if not planning and (diff or write or no_reuse or scatter or separate or pins):
-        raise click.UsageError("--diff, --write, --no-reuse, --scatter, --separate and --pin need --plan")
+                      views, parallel, separate, not no_reuse, proved, scatter, pins, solver)  # fmt: skip
+    if not planning and (diff or write or no_reuse or proved or scatter or separate or pins):
+        raise click.UsageError("--diff, --write, --no-reuse, --proved, --scatter, --separate, --pin need --plan")
     design = load_design(options)
     report, advice = examine(design, options, planning)
     if not diff:  # a patch stands alone, so that it can be piped
@@ -148,7 +150,7 @@ def examine(design: Design, options: Options, planning: bool) -> tuple[LayoutRep
         if design.tile(name) is None:
             raise click.BadParameter(f"no tile is named '{name}'", param_hint="--pin")
     separate = tuple(parse_pair(text, "--separate", design) for text in options.separate)
-    wishes = Wishes(options.reuse, options.scatter, separate, options.pins or None)
+    wishes = Wishes(options.reuse, options.proved, options.scatter, separate, options.pins or None)
     try:
         advice = advise(design, chip, wishes, options.solver)  # type: ignore[arg-type]  # one of the choices
     except SolverMissingError as error:

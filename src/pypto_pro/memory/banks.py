@@ -79,7 +79,8 @@ def bank_findings(pairs: tuple[BankPair, ...]) -> Iterator[LayoutFinding]:
             facts["same_bank_groups"] = pair.same_bank
         if same_kind and pair.same_group:
             facts["same_group_groups"] = pair.same_group
-        notes = (f"as do {count - 1} other pairs of accesses to these tiles",) if count > 1 else ()
+        others = "1 other pair" if count == 2 else f"{count - 1} other pairs"
+        notes = (f"the same holds for {others} of accesses to these tiles",) if count > 1 else ()
         message = f"conflict in L1: the parallel {ops} meet in {where}"
         yield finding("L203", message, a.tile, b.tile, help=help_, notes=notes, facts=facts)
 

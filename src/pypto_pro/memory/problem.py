@@ -12,8 +12,8 @@ from pypto_pro.memory.design import Design, TileRecord, slot_name
 from pypto_pro.memory.finding import LayoutFinding
 from pypto_pro.memory.lifetimes import Key, Life, find_lifetimes
 from pypto_pro.memory.machine import Chip
-from pypto_pro.memory.proofs import Reuse
-from pypto_pro.memory.table import check_placeable, reserved_bytes, slot_addresses
+from pypto_pro.memory.proofs import Reuse, unproved_pairs
+from pypto_pro.memory.table import Row, check_placeable, reserved_bytes, slot_addresses
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,8 @@ class Problem:
     crossing: frozenset[frozenset[str]] = frozenset()
     separate: tuple[tuple[str, str], ...] = ()
     reuse: bool = True
+    unproved: frozenset[frozenset[str]] = frozenset()
+    """Pairs of slots that may not share, whatever their lifetimes."""
 
 
 @dataclass(frozen=True)
@@ -88,9 +90,11 @@ class Placement:
 
 @dataclass(frozen=True)
 class Wishes:
-    """Options of a plan: no reuse, free group slots, further separations, tiles that stay where they are."""
+    """Options of a plan: no reuse, only reuse whose order the kernel has already (`proved`), free group slots,
+    further separations, tiles that stay where they are."""
 
     reuse: bool = True
+    proved: bool = False
     scatter: bool = False
     separate: tuple[tuple[str, str], ...] = ()
     pinned: Collection[str] | None = None
@@ -130,7 +134,10 @@ def problem_of(
     crossing = frozenset(frozenset(pair) for pair in edges)
     capacity = {s.space: chip[s.space].capacity for s in slots}
     slots, scales = _tie_scales(slots, tiles, design)
-    return Problem(tuple(slots), capacity, rigid, views, scales, crossing, separate, wishes.reuse), findings
+    unproved: frozenset[frozenset[str]] = frozenset()
+    if wishes.proved:
+        unproved = unproved_pairs(design, tuple(Row(t, i, 0, reserved_bytes(t)) for t in tiles for i in range(t.slots)))
+    return Problem(tuple(slots), capacity, rigid, views, scales, crossing, separate, wishes.reuse, unproved), findings
 
 
 def _bare(reference: str) -> str:

@@ -79,6 +79,20 @@ def judge_overlaps(design: Design, rows: tuple[Row, ...]) -> Judged:
     return Judged(tuple(replace(v, id=f"P{i}") for i, v in enumerate(found, 1)), judge.lives, evidence)
 
 
+def unproved_pairs(design: Design, rows: tuple[Row, ...]) -> frozenset[frozenset[str]]:
+    """Pairs of slots (by name) that could not be proved to share bytes wherever they lay.
+
+    Found by putting every slot of a space at one address; views of each other are no such pairs.
+    """
+    stacked = tuple(replace(r, start=0) for r in rows)
+    evidence: Evidence = ProgramEvidence(design, stacked) if design.programs else DeclaredEvidence(design)
+    judge = _Judge(design, evidence, find_lifetimes(design))
+    pairs = [(a, b) for a, b in combinations(stacked, 2) if a.space is b.space and a.tile is not b.tile]
+    return frozenset(
+        frozenset({a.name, b.name}) for a, b in pairs if judge.reuse(*judge.in_use_order(a, b)).proof is None
+    )
+
+
 def _storage(views: Iterable[Reuse]) -> dict[str, str]:
     """Names that stand for the same bytes, each with its representative."""
     parent: dict[str, str] = {}

@@ -71,7 +71,7 @@ def _may_share(problem: Problem, a: SlotSpec, b: SlotSpec) -> bool:
         for other, other_value in b.when:
             if name == other and value != other_value:
                 return True
-    if not problem.reuse or a.live & b.live:
+    if not problem.reuse or a.live & b.live or {a.name, b.name} in problem.unproved:
         return False
     one_core = len(a.cores) == 1 and a.cores == b.cores
     return one_core or frozenset({a.tile, b.tile}) in problem.crossing
