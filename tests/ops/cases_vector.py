@@ -159,7 +159,7 @@ def lists(dtype: D, lengths: tuple[int, ...], dst: int, tmp: int, exhausted: boo
     addrs = (B, B + 0x1000, C, C + 0x1000)
     made = {f"src{k}": T((1, 256), dtype, addrs[k], (1, n * per), data=records(n, dtype))
             for k, n in enumerate(lengths)}
-    return Case("mrgsort2", {**made, "dst": T((1, 256), dtype, A, (1, dst)), "tmp": T((1, tmp), dtype, E)},
+    return Case("mrgsort2", {**made, "dst": T((1, tmp), dtype, A, (1, dst)), "tmp": T((1, tmp), dtype, E)},
                 {"exhausted": exhausted})
 
 

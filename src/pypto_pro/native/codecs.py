@@ -126,11 +126,29 @@ def convert(code: Code, value: Value, source: DataType, target: DataType) -> Val
             signed = source.is_signed_int()
             value = b.sitofp(value, wanted) if signed else b.uitofp(value, wanted)
         return round_to(code, value, target)
+    if source.is_float() and target.bits() <= 32:
+        return _float_to_int(code, value, target)
     if source.is_float():
         name = "fptosi" if target.is_signed_int() else "fptoui"
         suffixes = f"{suffix(wanted)}.{suffix(value.type)}"
         return code.call(f"llvm.{name}.sat.{suffixes}", wanted, [value])
     return resize(code, value, wanted, signed=source.is_signed_int())
+
+
+def _float_to_int(code: Code, value: Value, target: DataType) -> Value:
+    """Truncated, at the nearest end of the range when outside, 0 for NaN; LLVM's own form goes lane by lane."""
+    b, real = code.b, value.type
+    word, wanted = like(real, I32), like(real, value_type(target))
+    low, high = float(target.int_min), float(target.int_max)
+    number = b.select(b.fcmp_ordered("==", value, value), value, splat(real, 0.0))
+    kept = b.select(b.fcmp_ordered("<", number, splat(real, low)), splat(real, low), number)
+    if target.bits() < 32:
+        kept = b.select(b.fcmp_ordered(">", kept, splat(real, high)), splat(real, high), kept)
+        return b.trunc(b.fptosi(kept, word), wanted)
+    over = b.fcmp_ordered(">=", number, splat(real, high + 1))  # the end itself is no FP32 number
+    kept = b.select(over, splat(real, 0.0), kept)
+    whole = b.fptosi(kept, word) if target.is_signed_int() else b.fptoui(kept, word)
+    return b.select(over, splat(word, target.int_max), whole)
 
 
 def resize(code: Code, value: Value, wanted: Any, *, signed: bool) -> Value:
