@@ -210,17 +210,21 @@ class Program:
         return steps_of(self.body)
 
 
-def steps_of(body: tuple[Node, ...]) -> Iterator[Step]:
-    """Every step of a block, in source order."""
+def nodes_of(body: tuple[Node, ...]) -> Iterator[Node]:
+    """Every node of a block at any depth, parents first, in source order."""
     for node in body:
+        yield node
         match node:
-            case Step():
-                yield node
             case Loop(body=inner):
-                yield from steps_of(inner)
+                yield from nodes_of(inner)
             case Branch(arms=arms):
                 for arm in arms:
-                    yield from steps_of(arm)
+                    yield from nodes_of(arm)
+
+
+def steps_of(body: tuple[Node, ...]) -> Iterator[Step]:
+    """Every step of a block, in source order."""
+    return (node for node in nodes_of(body) if isinstance(node, Step))
 
 
 # --- declarations beside the programs --------------------------------------------------------------------------------

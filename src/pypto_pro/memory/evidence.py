@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar
 from pypto_pro.enums import CoreKind, PipeType
 from pypto_pro.hw.a5 import FULLY_ORDERED_PIPES
 from pypto_pro.memory.cross_core import CrossOrder
-from pypto_pro.memory.design import Branch, Cross, Declared, Design, Fence, Loop, Node, OrderFact, Signal
+from pypto_pro.memory.design import Cross, Declared, Design, Fence, Node, OrderFact, Signal, nodes_of
 from pypto_pro.memory.order import By, Order, Touch, find_order
 from pypto_pro.memory.table import Row
 
@@ -253,18 +253,7 @@ class ProgramEvidence:
     def _nodes(self, core: CoreKind, kind: type[N]) -> Iterator[N]:
         for program in self._design.programs:
             if program.core is core:
-                yield from (n for n in _all_nodes(program.body) if isinstance(n, kind))
-
-
-def _all_nodes(body: tuple[Node, ...]) -> Iterator[Node]:
-    for node in body:
-        yield node
-        match node:
-            case Loop(body=inner):
-                yield from _all_nodes(inner)
-            case Branch(arms=arms):
-                for arm in arms:
-                    yield from _all_nodes(arm)
+                yield from (n for n in nodes_of(program.body) if isinstance(n, kind))
 
 
 def _rank(edge: Edge) -> int:

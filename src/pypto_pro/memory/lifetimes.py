@@ -23,6 +23,7 @@ from pypto_pro.memory.design import (
     Step,
     TileRecord,
     Use,
+    nodes_of,
     steps_of,
 )
 
@@ -74,12 +75,15 @@ def find_lifetimes(design: Design, storage: Mapping[str, str] | None = None) -> 
     touched: dict[Key, list[tuple[Step, str, bool]]] = defaultdict(list)
     tiles = {t.name: t for t in design.tiles}
     for program in design.programs:
+        for tile in _never_back(design, program, handed):
+            for slot in range(tile.slots):
+                live[tile.name, slot] |= {s.point for s in program.steps()}
         flow = _Liveness(storage, handed)
         flow.block(program.body, frozenset())
         _spread(program, flow, tiles, storage, live)
         _collect_accesses(program.body, "", tiles, touched)
     every = frozenset(s.point for p in design.programs for s in p.steps())
-    found = [loop for p in design.programs for loop in _loops(p.body)]
+    found = [n for p in design.programs for n in nodes_of(p.body) if isinstance(n, Loop)]
     loops = [(loop, frozenset(s.point for s in steps_of(loop.body))) for loop in found]
     return {
         (t.name, slot): _life(t, slot, frozenset(live[t.name, slot]), touched[t.name, slot], every, loops)
@@ -98,6 +102,18 @@ def _handed_over(design: Design) -> dict[int, list[tuple[TileRecord, bool]]]:
                 tiles = found.setdefault(id(wait), {})
                 tiles[use.tile] = tiles.get(use.tile, False) or use.writes
     return {wait: [(shared[name], written) for name, written in tiles.items()] for wait, tiles in found.items()}
+
+
+def _never_back(
+    design: Design, program: Program, handed: Mapping[int, list[tuple[TileRecord, bool]]]
+) -> Iterator[TileRecord]:
+    """Tiles this core fills for the other one and no wait is known to give back: nobody knows when they are free."""
+    waits = [id(n) for n in nodes_of(program.body) if isinstance(n, Cross) and not n.sets]
+    returned = {tile.name for wait in waits for tile, written in handed.get(wait, ()) if not written}
+    filled = {u.tile for s in program.steps() for u in s.uses if u.writes}
+    for tile in design.tiles:
+        if len(tile.cores) > 1 and tile.name in filled and tile.name not in returned:
+            yield tile
 
 
 def _declared(design: Design) -> dict[Key, Life]:
@@ -236,17 +252,6 @@ def _with_loop(body: tuple[Node, ...], around: frozenset[int]) -> Iterator[tuple
             case Branch(arms=arms):
                 for arm in arms:
                     yield from _with_loop(arm, around)
-
-
-def _loops(body: tuple[Node, ...]) -> Iterator[Loop]:
-    for node in body:
-        match node:
-            case Loop(body=inner):
-                yield node
-                yield from _loops(inner)
-            case Branch(arms=arms):
-                for arm in arms:
-                    yield from _loops(arm)
 
 
 def _collect_accesses(

@@ -55,6 +55,7 @@ class Space:
         self.fixed = [i for i, b in enumerate(blocks) if b.pinned is not None]
         self.free = [i for i, b in enumerate(blocks) if b.pinned is None]
         self.sections = _sections(blocks, disjoint)
+        self.gaps = [[self.gap(i, j) for j in range(self.n)] for i in range(self.n)]
         self.times = [[s for s, members in enumerate(self.sections) if i in members] for i in range(self.n)]
 
     def gap(self, below: int, above: int) -> int:
@@ -64,14 +65,15 @@ class Space:
 
     def lowest(self, i: int, placed: dict[int, int], start: int = 0) -> int:
         """Lowest aligned address >= `start` at which block `i` meets none of its placed rivals."""
-        block = self.blocks[i]
-        at = align_up(start, block.alignment)
-        taken = sorted((placed[j], j) for j in self.rivals[i] if j in placed)
+        alignment, mine = self.blocks[i].alignment, self.gaps[i]
+        at = align_up(start, alignment)
+        taken = [(placed[j], j) for j in self.rivals[i] if j in placed]
+        taken.sort()
         for address, j in taken:
-            if at + self.gap(i, j) <= address:
-                continue
-            if at < address + self.gap(j, i):
-                at = align_up(address + self.gap(j, i), block.alignment)
+            if at + mine[j] > address:
+                end = address + self.gaps[j][i]
+                if at < end:
+                    at = -(-end // alignment) * alignment
         return at
 
     def end(self, placed: dict[int, int]) -> int:
