@@ -328,6 +328,8 @@ class BuiltinCalls(Functions):
     # -- methods of containers, strings and numbers
     def call_container_method(self, owner: Value, name: str, args: Arguments, node: ast.expr) -> Value:
         """`owner.name(...)` where the owner is no tensor."""
+        if name == "sort" and isinstance(owner, (Ref, Many)):
+            self._computes("sorted", args.prepend(owner), node)
         if isinstance(owner, Ref):
             return self._object_method(owner, name, args, node)
         if isinstance(owner, (Many, Tuple)):

@@ -20,14 +20,18 @@ from pypto_pro.audit.values import (
     NONE,
     OPAQUE,
     STR,
+    Bound,
     ClassValue,
     Func,
+    Kernel,
     Language,
+    Launcher,
     Library,
     Many,
     Maybe,
     Method,
     Opaque,
+    Partial,
     Ref,
     Scalar,
     Tensor,
@@ -119,6 +123,10 @@ class Expressions(Operators):
                 return TorchObject(f"{qualname}.{name}")
             case Opaque():
                 return owner
+            case Bound(owner=tensor) | Method(receiver=tensor) if name == "__self__":
+                return tensor
+            case Func() | Method() | Kernel() | Launcher() | Partial() | Bound() if name == "__call__":
+                return owner
         return self.method_value(owner, name)
 
     def _torch_attribute(self, qualname: str, name: str) -> Value:
@@ -147,7 +155,8 @@ class Expressions(Operators):
             return found if found.flavour == "static" else Method(found, owner)
         if found is not None:
             return found
-        return self.outside_attribute(cls, name)
+        dynamic = self.special(owner, "__getattr__", node, Scalar("str", name))
+        return dynamic if dynamic is not None else self.outside_attribute(cls, name)
 
     def call_property(self, func: Func, owner: Ref, node: ast.expr) -> Value:
         """A property is read; supplied by the calls."""

@@ -21,6 +21,7 @@ from pypto_pro.audit.values import (
     Value,
     join,
     join_all,
+    options,
     tuple_of,
 )
 
@@ -235,6 +236,7 @@ class Functions(Calls):
         entries.update(args.keywords)
         extra = [*args.positional[len(fields) :], *(v for v in (args.star, args.double_star) if v is not None)]
         self.state.heap[instance.key] = HeapObject("instance", None, join_all(extra) if extra else None, entries, cls)
+        self.special(instance, "__post_init__", node)
         return instance
 
     def call_instance(self, owner: Ref, args: Arguments, node: ast.expr) -> Value:
@@ -252,6 +254,17 @@ class Functions(Calls):
                 return self.call_function(forward, args.prepend(owner), node)
             return OPAQUE
         return self._call_unknown(ANY, args, node)
+
+    def special(self, value: Value, name: str, node: ast.AST, *args: Value) -> Value | None:
+        """`__add__`, `__bool__`, ...: operators on instances of the file's own classes run the author's code."""
+        results = []
+        for option in options(value):
+            thing = self.object_at(option) if isinstance(option, Ref) else None
+            method = self.class_attribute(thing.cls, name) if thing is not None and thing.cls is not None else None
+            if isinstance(method, Func):
+                place = ast.copy_location(ast.Name(name, ast.Load()), node)
+                results.append(self.call_function(method, Arguments((option, *args)), place))
+        return join_all(results) if results else None
 
     def instance_subscript(self, owner: Ref, index: Value, node: ast.Subscript) -> Value:
         """`instance[index]`."""

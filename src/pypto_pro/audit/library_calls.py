@@ -23,6 +23,7 @@ from pypto_pro.audit.values import (
     Func,
     Kernel,
     Language,
+    Launcher,
     Library,
     Many,
     Maybe,
@@ -206,6 +207,7 @@ class LibraryCalls(BuiltinCalls):
         if root == "importlib":
             self.hit("W116", node, None, f": `{name}` imports at run time", name)
             return OPAQUE
+        self._run_callbacks(args, node)
         if tensor is None:
             for value in (v for v in args.all() if isinstance(v, Maybe) and v.key and root != "logging"):
                 self.unproven(node, value, f"`{name}` would read the data of `{value.key}` if it is a tensor")
@@ -217,6 +219,14 @@ class LibraryCalls(BuiltinCalls):
         if code == "W105":
             return self.derived(node, *args.all())
         return Opaque(self.sources_of(*args.all()))
+
+    def _run_callbacks(self, args: Arguments, node: ast.expr) -> None:
+        """Functions handed to the standard library are called there, nobody knows how often or with what."""
+        for value in args.all():
+            for option in options(value):
+                if isinstance(option, (Func, Method, Partial, Launcher, Kernel)):
+                    with self.looping(node):
+                        self.call_value(option, Arguments(star=OPAQUE), node)
 
     def _std_code(self, name: str, root: str) -> tuple[str, str]:
         """The code of a standard function that is handed a tensor."""

@@ -129,6 +129,10 @@ class Machine:
         """The result of calling a value."""
         raise NotImplementedError
 
+    def special(self, value: Value, name: str, node: ast.AST, *args: Value) -> Value | None:
+        """What a special method of an instance of the file returns; None when no alternative has one."""
+        raise NotImplementedError
+
     def spend(self, steps: int) -> None:
         """Count work against the budget of one wrapper."""
         self.steps += steps

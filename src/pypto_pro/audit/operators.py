@@ -70,6 +70,12 @@ _OPERATOR_TEXT = {
     ast.Invert: "~",
     ast.Not: "not",
 }
+_SPECIAL = {
+    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.MatMult: "matmul", ast.Div: "truediv",
+    ast.FloorDiv: "floordiv", ast.Mod: "mod", ast.Pow: "pow", ast.LShift: "lshift", ast.RShift: "rshift", ast.BitOr: "or", ast.BitAnd: "and",
+    ast.BitXor: "xor", ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge",
+    ast.USub: "neg", ast.UAdd: "pos", ast.Invert: "invert",
+}  # fmt: skip
 
 
 class Operators(TensorRules):
@@ -90,6 +96,10 @@ class Operators(TensorRules):
                 _OPERATOR_TEXT[type(op)],
             )
             return self.derived(node, left, right)
+        name = _SPECIAL[type(op)]
+        own = self.special(left, f"__{name}__", node, right) or self.special(right, f"__r{name}__", node, left)
+        if own is not None:
+            return own
         if isinstance(op, ast.Add):
             joined = self._concatenated(left, right, node)
             if joined is not None:
@@ -121,6 +131,8 @@ class Operators(TensorRules):
 
     def formatted(self, value: Value, node: ast.AST) -> Value:
         """Turning a value into text reads the data of every tensor in it."""
+        for name in ("__format__", "__str__", "__repr__"):
+            self.special(value, name, node, *([STR] if name == "__format__" else []))
         tensor = self.tensor_in(value)
         if tensor is not None:
             self.hit("W110", node, tensor, f": `{tensor.label}` is formatted as text", "format")
@@ -176,6 +188,9 @@ class Operators(TensorRules):
             sign = _OPERATOR_TEXT[type(op)]
             self.hit("W112", node, tensor, f": operator `{sign}` on `{tensor.label}`", sign)
             return self.derived(node, value)
+        own = self.special(value, f"__{_SPECIAL[type(op)]}__", node)
+        if own is not None:
+            return own
         if (
             isinstance(value, Scalar)
             and value.kind == "int"
@@ -191,6 +206,8 @@ class Operators(TensorRules):
         if tensor is not None:
             self.hit("W110", node, tensor, f": the truth value of `{tensor.label}`", "__bool__")
             return
+        if self.special(value, "__bool__", node) is None:
+            self.special(value, "__len__", node)
         unknown = self.maybe_option(value)
         if unknown is not None and unknown.key:
             self.unproven(node, unknown, f"the truth value of `{unknown.key}` reads its data if it is a tensor")
@@ -212,10 +229,12 @@ class Operators(TensorRules):
             )
             return BOOL
         if isinstance(op, (ast.In, ast.NotIn)):
+            self.special(right, "__contains__", node, left)
             if isinstance(left, Maybe) and self.tensor_in(right) is None:
                 return BOOL
             unknown = self.maybe_option(right)
         else:
+            self.special(left, f"__{_SPECIAL[type(op)]}__", node, right)
             unknown = self.maybe_option(left) or self.maybe_option(right)
         if unknown is not None:
             self.unproven(node, unknown, f"`{sign}` computes with `{unknown.key or 'it'}` if it is a tensor")
@@ -374,9 +393,22 @@ class Operators(TensorRules):
                 if thing.kind == "dict":
                     return join_all([Scalar("any", key) for key in thing.entries])
                 if thing.kind == "instance":
-                    return join_all(thing.elements()) if self.tensor_in(value) else ANY
+                    return self._iterate_instance(value, node, how)
                 return join_all(thing.elements())
         return element_of(value)
+
+    def _iterate_instance(self, value: Ref, node: ast.AST, how: str) -> Value:
+        """What `__iter__` (and `__next__`) of a class of the file yields."""
+        source = self.special(value, "__iter__", node)
+        if source is None:
+            item = self.special(value, "__getitem__", node, INT)
+        else:
+            item = (
+                self.special(source, "__next__", node) if isinstance(source, Ref) else self.iterate(source, node, how)
+            )
+        if item is not None:
+            return item
+        return join_all(self.object_at(value).elements()) if self.tensor_in(value) else ANY
 
     def unpacked(self, value: Value, count: int, node: ast.AST) -> list[Value]:
         """`count` values of `a, b = value`."""
