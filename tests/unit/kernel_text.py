@@ -42,7 +42,7 @@ def module(text: str, **names: Any) -> dict[str, Any]:
     linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
     made = sys.modules[name] = types.ModuleType(name)  # dataclasses look their module up
     vars(made).update(names)
-    exec(compile(source, name, "exec"), vars(made))
+    exec(compile(source, name, "exec", dont_inherit=True), vars(made))
     return vars(made)
 
 

@@ -27,7 +27,8 @@ PROGRAMS = {
     "while false": "c = 5\nwhile False:\n    c = 6\nout[0, 0] = c",
     "continue": "s = 0\nfor i in pl.range(n):\n    if i % 3 == 0:\n        continue\n    s = s * 2 + i\nout[0, 0] = s",
     "break inner only": (
-        "s = 0\nfor i in pl.range(n):\n    for j in pl.range(m):\n        if j > i:\n            break\n        s += j\n"
+        "s = 0\nfor i in pl.range(n):\n    for j in pl.range(m):\n        "
+        "if j > i:\n            break\n        s += j\n"
         "    s += 100\nout[0, 0] = s"
     ),
     "if merges": "if n > 3:\n    a = 1\nelse:\n    a = 2\nout[0, 0] = a",
@@ -36,7 +37,9 @@ PROGRAMS = {
     "elif behind two rows": "a = 9\nif n > 100:\n    a = 1\nelif m > 100:\n    a = 2\nelse:\n    a = n\nout[0, 0] = a",
     "const if": "if 3 > 2:\n    a = n\nelse:\n    a = undefined_name\nout[0, 0] = a",
     "swap": "a = n\nb = m\na, b = b, a\nout[0, 0] = a\nout[0, 1] = b",
-    "rotate in a loop": "a, b, c = 1, 2, 3\nfor i in pl.range(n):\n    a, b, c = c, a, b\nout[0, 0] = a * 100 + b * 10 + c",
+    "rotate in a loop": (
+        "a, b, c = 1, 2, 3\nfor i in pl.range(n):\n    a, b, c = c, a, b\nout[0, 0] = a * 100 + b * 10 + c"
+    ),
     "fibonacci": "a = 0\nb = 1\nfor i in pl.range(n):\n    a, b = b, a + b\nout[0, 0] = a",
     "carried tuple": "t = (n, 1)\nfor i in pl.range(m):\n    t = (t[1], t[0] + i)\nout[0, 0] = t[0]\nout[0, 1] = t[1]",
     "previous tuple": (
@@ -52,13 +55,17 @@ PROGRAMS = {
     "alias of a scalar": "a = n\nb = a\na += 1\nout[0, 0] = a * 10 + b",
     "defined in the loop": "for i in pl.range(n):\n    last = i * 3\nout[0, 0] = last",
     "defined in a branch of a loop": (
-        "for i in pl.range(n):\n    if i % 2 == 0:\n        v = i\n    else:\n        v = -i\n    out[0, 0] = v\nout[0, 1] = v"
+        "for i in pl.range(n):\n    if i % 2 == 0:\n        v = i\n    "
+        "else:\n        v = -i\n    out[0, 0] = v\nout[0, 1] = v"
     ),
     "ternary": "out[0, 0] = n if n > m else m\nout[0, 1] = (1 if n > 3 else 2) if m > 3 else 3",
     "ternary guards a division": "d = n - 5\nout[0, 0] = 100 // d if d != 0 else -1",
     "runtime tuple": "t = (10, 20, 30)\nfor i in pl.range(3):\n    out[0, i] = t[i]",
     "runtime tuple of tuples": "t = ((1, 2), (3, 4))\nfor i in pl.range(2):\n    out[0, i] = t[i][0] * 10 + t[i][1]",
-    "in": "for i in pl.range(5):\n    if i in (1, 3, n - 1):\n        out[0, i] = 1\n    if i not in [0, 1]:\n        out[0, 0] = i",
+    "in": (
+        "for i in pl.range(5):\n    if i in (1, 3, n - 1):\n        "
+        "out[0, i] = 1\n    if i not in [0, 1]:\n        out[0, 0] = i"
+    ),
     "in range": "out[0, 0] = 1 if n in pl.range(2, 20) else 0\nout[0, 1] = 1 if n in pl.range(1, 20, 3) else 0",
     "in nothing": "out[0, 0] = 1 if n in () else 0\nout[0, 1] = 1 if n not in [] else 0",
     "min max": "out[0, 0] = min(n, m)\nout[0, 1] = max(n, m)\nout[0, 2] = min(n, 3)",
@@ -68,12 +75,14 @@ PROGRAMS = {
     "augmented": "a = n\na -= 1\na *= 3\na //= 2\na <<= 1\na |= 1\na ^= 6\na &= 255\na %= 7\nout[0, 0] = a",
     "augmented element": "out[0, 0] = 5\nout[0, 0] += n\nout[0, 1] = out[0, 0]",
     "annotation is no cast": "a: pl.DT_INT8 = 300\nout[0, 0] = a",
-    "struct": "s = pl.struct('S', a=0, b=[1, 2, 3])\ns.a += n\ns.b[1] = s.a\nfor i in pl.range(3):\n    out[0, i] = s.b[i]",
-    "struct alias": "s = pl.struct('S', a=1)\nt = s\nt.a = n\nout[0, 0] = s.a",
-    "struct in a loop": (
-        "for i in pl.range(3):\n    s = pl.struct('S', a=5)\n    s.a += i\n    out[0, i] = s.a"
+    "struct": (
+        "s = pl.struct('S', a=0, b=[1, 2, 3])\ns.a += n\ns.b[1] = s.a\nfor i in pl.range(3):\n    out[0, i] = s.b[i]"
     ),
-    "nested struct": "a = pl.struct('A', v=n)\nb = pl.struct('B', inner=a, w=2)\nb.inner.v += 1\nout[0, 0] = b.inner.v * b.w",
+    "struct alias": "s = pl.struct('S', a=1)\nt = s\nt.a = n\nout[0, 0] = s.a",
+    "struct in a loop": ("for i in pl.range(3):\n    s = pl.struct('S', a=5)\n    s.a += i\n    out[0, i] = s.a"),
+    "nested struct": (
+        "a = pl.struct('A', v=n)\nb = pl.struct('B', inner=a, w=2)\nb.inner.v += 1\nout[0, 0] = b.inner.v * b.w"
+    ),
     "struct array": (
         "q = pl.struct_array(4, 'Q', v=1)\nfor i in pl.range(n):\n    q[i % 4].v += i\nfor i in pl.range(4):\n"
         "    c = q[i]\n    out[0, i] = c.v"
@@ -190,7 +199,11 @@ UNUSABLE = [
     ("a = 1\nfor i in pl.range(n):\n    a = a + 1.5\nb = a", errors.ParserTypeError, "on one path"),
     ("a = (1, 2)\nif n > 3:\n    a = (1, 2, 3)\nb = a", errors.ParserTypeError, "on one path"),
     ("a = pl.DT_FP32\nif n > 3:\n    a = pl.DT_FP16\nb = a", errors.ParserTypeError, "on one path"),
-    ("if n > 3:\n    s = pl.struct('S', a=1)\nelse:\n    s = pl.struct('T', a=1)\nb = s.a", errors.ParserTypeError, "on one"),
+    (
+        "if n > 3:\n    s = pl.struct('S', a=1)\nelse:\n    s = pl.struct('T', a=1)\nb = s.a",
+        errors.ParserTypeError,
+        "on one",
+    ),
     ("def_ = f(n)", errors.ParserTypeError, "gives no value"),
     ("a = rec(n)", errors.ParserSyntaxError, "recursion"),
     ("a = ping(n)", errors.ParserSyntaxError, "recursion"),
@@ -272,7 +285,9 @@ class Writer:
     def test(self, depth: int = 0) -> str:
         op = self.random.choice(["<", "<=", "==", "!=", ">", ">="])
         test = f"{self.expr(depth + 1)} {op} {self.expr(depth + 1)}"
-        return test if self.random.random() < 0.7 else f"({test} {self.random.choice(['and', 'or'])} {self.expr(2)} > 1)"
+        return (
+            test if self.random.random() < 0.7 else f"({test} {self.random.choice(['and', 'or'])} {self.expr(2)} > 1)"
+        )
 
     def block(self, depth: int, in_loop: bool) -> list[str]:
         lines: list[str] = []

@@ -58,8 +58,11 @@ STATEMENTS = [
     ("with pl.section_vector() as s:\n    pass", UNSUPPORTED, "binds no name"),
     ("with pl.section_vector(1):\n    pass", UNSUPPORTED, "arguments"),
     ("with open('f'):\n    a = pl.section_vector", UNSUPPORTED, "is not available"),
-    ("with pl.section_vector():\n    with pl.section_cube():\n        pass\nwith pl.section_cube():\n    pass", SYNTAX,
-     "never runs"),
+    (
+        "with pl.section_vector():\n    with pl.section_cube():\n        pass\nwith pl.section_cube():\n    pass",
+        SYNTAX,
+        "never runs",
+    ),
 ]
 
 EXPRESSIONS = [
@@ -166,8 +169,12 @@ CONST_POSITIONS = [
     ("pl.set_validshape(g.next(), [16, 65])", SYNTAX, "from 1 to 64"),
     ("pl.set_validshape(g.next(), [16, 1.5])", FINAL, "integer"),
     ("pl.set_validshape(x, [16, 64])", SYNTAX, "tile"),
-    ("s = pl.TileType(shape=[16, 64], dtype=pl.DT_FP32, valid_shape=[16, 64])\n"
-     "pl.set_validshape(pl.make_tile(s, addr=0), [1, 1])", SYNTAX, "fixed"),
+    (
+        "s = pl.TileType(shape=[16, 64], dtype=pl.DT_FP32, valid_shape=[16, 64])\n"
+        "pl.set_validshape(pl.make_tile(s, addr=0), [1, 1])",
+        SYNTAX,
+        "fixed",
+    ),
     ("a = g.current().shape", UNSUPPORTED, "`.shape`"),
     ("a = g.current().valid_shape[2]", TYPE, "outside"),
     ("a = g.current() + 1", SYNTAX, "vector functions"),

@@ -50,7 +50,7 @@ def test_group_accessors() -> None:
 
 def test_two_accessors_in_one_call_are_two_tiles() -> None:
     kernel = read_tiles("pl.add(g.next(), g.next(), h.current())")
-    out, lhs, rhs = statements(kernel, Op)[0].args
+    out, lhs, _ = statements(kernel, Op)[0].args
     assert out != lhs
     assert isinstance(out, Local)  # fixed before the cursor moved on
     assert isinstance(lhs, Slot)
@@ -78,7 +78,10 @@ def test_merges_make_descriptors_of_their_own() -> None:
 
 
 def test_a_tile_carried_round_a_loop_is_copied_at_its_edges() -> None:
-    body = "t = g.next()\nfor i in pl.range(n):\n    pl.add(h.current(), t, 1.0)\n    if i > 3:\n        continue\n    t = g.next()"
+    body = (
+        "t = g.next()\nfor i in pl.range(n):\n    pl.add(h.current(), t, 1.0)\n    "
+        "if i > 3:\n        continue\n    t = g.next()"
+    )
     kernel = read_tiles(body)
     copies = statements(kernel, CopyTile)
     assert len(copies) == 2  # before the loop, at the end of a trip; `continue` left it as it was
@@ -87,7 +90,8 @@ def test_a_tile_carried_round_a_loop_is_copied_at_its_edges() -> None:
 
 def test_previous_and_current_tile_are_copied_as_if_at_once() -> None:
     body = (
-        "a = g.next()\nb = g.next()\nfor i in pl.range(n):\n    pl.add(h.current(), a, b)\n    c = a\n    a = b\n    b = c"
+        "a = g.next()\nb = g.next()\nfor i in pl.range(n):\n    "
+        "pl.add(h.current(), a, b)\n    c = a\n    a = b\n    b = c"
     )
     copies = statements(read_tiles(body), CopyTile)
     carriers = [c.var for c in copies[:2]]
@@ -122,8 +126,8 @@ def test_tuples_of_tiles_by_run_time_index() -> None:
     kernel = read_tiles("a = pl.make_tile(tt, addr=0)\nb = pl.make_tile(tt, addr=0x2000)\nt = (a, b)[n % 2]\n" + LOAD)
     (assign,) = [s for s in statements(kernel, Assign) if isinstance(s.value, Pick)]
     assert [o.var.name for o in assign.value.options] == ["a", "b"]
+    other = "pl.TileType(shape=[8, 64], dtype=pl.DT_FP32)"
     with pytest.raises(errors.ParserTypeError, match="different types"):
-        other = "pl.TileType(shape=[8, 64], dtype=pl.DT_FP32)"
         read_tiles(f"a = pl.make_tile(tt, addr=0)\nb = pl.make_tile({other}, addr=0)\nt = (a, b)[n]")
 
 
@@ -198,9 +202,7 @@ def test_pointer_tests() -> None:
 
 
 def test_structs_merge() -> None:
-    helper = (
-        "def made(n):\n    if n > 1:\n        return pl.struct('S', a=n)\n    return pl.struct('S', a=n * n)\n"
-    )
+    helper = "def made(n):\n    if n > 1:\n        return pl.struct('S', a=n)\n    return pl.struct('S', a=n * n)\n"
     kernel = read("s = made(n)\nb = s.a", before=helper)
     assert len(statements(kernel, CopyStruct)) == 2
 
@@ -231,7 +233,9 @@ def test_keywords_and_defaults() -> None:
 
 
 def test_enum_keywords_take_variables_lists_and_ternaries() -> None:
-    before = "MODES = [pl.AtomicType.AtomicNone, pl.AtomicType.AtomicAdd]\nFLAG = True\ndef mode():\n    return MODES[1]\n"
+    before = (
+        "MODES = [pl.AtomicType.AtomicNone, pl.AtomicType.AtomicAdd]\nFLAG = True\ndef mode():\n    return MODES[1]\n"
+    )
     for written in ("MODES[1]", "m", "mode()", "pl.AtomicType.AtomicAdd if FLAG else 5"):
         read_tiles(f"m = MODES[1]\npl.store(x, g.next(), [0, 0], atomic={written})", before=before)
 
@@ -248,7 +252,10 @@ def test_sections_decide_the_programs() -> None:
         ("with pl.section_cube():\n    pass", [CoreKind.CUBE]),
         ("with pl.section_cube():\n    pass\nwith pl.section_vector():\n    pass", [CoreKind.CUBE, CoreKind.VECTOR]),
         ("a = 'section_'", [CoreKind.CUBE, CoreKind.VECTOR]),
-        ("if False:\n    with pl.section_cube():\n        pass\nwith pl.section_vector():\n    pass", [CoreKind.VECTOR]),
+        (
+            "if False:\n    with pl.section_cube():\n        pass\nwith pl.section_vector():\n    pass",
+            [CoreKind.VECTOR],
+        ),
         ("with pl.section_vector():\n    inner = 1\nwith pl.section_cube():\n    nowhere_else = 1", None),
         ("part()", [CoreKind.VECTOR]),
     ):
@@ -261,4 +268,6 @@ def test_sections_decide_the_programs() -> None:
 def test_names_of_a_section_are_not_defined_for_the_other_core() -> None:
     with pytest.raises(errors.UndefinedVariableError, match="`v`"):
         read("with pl.section_vector():\n    v = 1\nwith pl.section_cube():\n    w = v")
-    read("with pl.section_vector():\n    v = 1\nwith pl.section_vector():\n    w = v\nwith pl.section_cube():\n    pass")
+    read(
+        "with pl.section_vector():\n    v = 1\nwith pl.section_vector():\n    w = v\nwith pl.section_cube():\n    pass"
+    )

@@ -64,7 +64,7 @@ def make_tensor(ctx: Context, node: ast.Call, hint: str | None) -> Value:
     """`pl.make_tensor(ptr_or_tensor, shape, stride=None, dtype=None)`."""
     opcalls.check_scope(ctx, "pl.make_tensor", node)
     bound = arguments.bind(ctx, node, "pl.make_tensor", MAKE_TENSOR)
-    values = order.evaluate_all(ctx, [bound["ptr"], bound["shape"], *_optional_list(ctx, bound.get("stride"))])
+    values = order.evaluate_spread(ctx, [bound["ptr"], bound["shape"], *_optional_list(ctx, bound.get("stride"))])
     base = _pointer(ctx, values[0], bound["ptr"], "pl.make_tensor")
     ptr = _as_type(base, _dtype(ctx, bound.get("dtype")))
     dims = _integers(ctx, values[1], bound["shape"], "`shape`")
@@ -118,7 +118,7 @@ def set_stride(ctx: Context, node: ast.Call, hint: str | None) -> None:
     bound = arguments.bind(ctx, node, "pl.set_stride", SET_STRIDE)
     if not isinstance(bound["tensor"], ast.Name):
         raise ctx.error(ParserSyntaxError, "pl.set_stride takes the name of a tensor", bound["tensor"])
-    tensor, stride = order.evaluate_all(ctx, [bound["tensor"], bound["stride"]])
+    tensor, stride = order.evaluate_spread(ctx, [bound["tensor"], bound["stride"]])
     if not is_tensor(tensor):
         raise ctx.error(ParserTypeError, f"pl.set_stride takes a tensor, found {describe(tensor)}", bound["tensor"])
     steps = _integers(ctx, stride, bound["stride"], "`stride`")

@@ -244,10 +244,8 @@ def set_validshape(ctx: Context, node: ast.Call, hint: str | None) -> None:
     opcalls.check_scope(ctx, "pl.set_validshape", node)
     bound = arguments.bind(ctx, node, "pl.set_validshape", SET_VALID)
     tile_node, shape_node = bound["tile"], bound["shape"]
-    written = shape_node.elts if isinstance(shape_node, ast.List | ast.Tuple) else [shape_node]
-    tile, *extents = order.evaluate_all(ctx, [tile_node, *written])
-    if not isinstance(shape_node, ast.List | ast.Tuple):
-        extents = list(extents[0].items) if isinstance(extents[0], TupleValue) else extents
+    tile, shape = order.evaluate_spread(ctx, [tile_node, shape_node])
+    extents = shape.items if isinstance(shape, TupleValue) else (shape,)
     if len(extents) != 2:
         raise ValueError(f"set_validshape takes [rows, cols], found {len(extents)} entries")
     target, type_ = _target(ctx, tile, tile_node)

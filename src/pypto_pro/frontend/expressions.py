@@ -72,7 +72,7 @@ def _as_python(ctx: Context, node: ast.expr, error: Exception) -> Value:
     return value
 
 
-def check_usable(ctx: Context, value: Value, node: ast.expr) -> None:
+def check_usable(ctx: Context, value: Value, node: ast.AST) -> None:
     """Reject Python objects that mean nothing in a kernel, also inside tuples."""
     match value:
         case Foreign(inner):
@@ -151,8 +151,7 @@ def read_name(ctx: Context, name: str, node: ast.AST) -> Value:
             found = closure.from_python(frame.scope.find(name))
         except OverflowError as error:
             raise ctx.error(ParserTypeError, f"`{name}`: {error}", node) from None
-        if isinstance(found, Foreign):
-            raise ctx.error(ParserTypeError, f"Unsupported closure variable type: {type(found.value).__name__}", node)
+        check_usable(ctx, found, node)
         return found
     if closure.is_builtin(name):
         raise ctx.error(UnsupportedFeatureError, f"`{name}` of Python is not a value of a kernel", node)

@@ -113,14 +113,15 @@ def positional(ctx: Context, fn: FunctionType, source: Source, node: ast.Call) -
         wanted = str(most) if least == most else f"{least} to {most}"
         raise ctx.error(ParserTypeError, f"`{name}` takes {wanted} arguments, found {len(node.args)}", node)
     values = order.evaluate_all(ctx, node.args)
-    return [_passed(ctx, value, arg) for value, arg in zip(values, node.args, strict=True)]
+    params = source.tree.args.args
+    return [_passed(ctx, v, arg, param.arg) for v, arg, param in zip(values, node.args, params, strict=False)]
 
 
-def _passed(ctx: Context, value: Value, node: ast.AST) -> Value:
-    """An argument as it is at the call: what is no plain name or constant gets one."""
+def _passed(ctx: Context, value: Value, node: ast.AST, name: str) -> Value:
+    """An argument as it is at the call: what is no plain name or constant gets one, that of the parameter."""
     if isinstance(value, Const | Local):
         return value
-    return order.settled(ctx, value, node, "_arg")
+    return order.settled(ctx, value, node, name)
 
 
 @contextmanager
@@ -156,8 +157,10 @@ def bind_parameters(ctx: Context, fn: FunctionType, values: Sequence[Value], nod
     args = frame.source.tree.args
     names = [arg.arg for arg in args.args]
     given = list(values)
-    for default in args.defaults[len(args.defaults) - (len(names) - len(given)) :] if len(given) < len(names) else []:
-        given.append(_passed(ctx, ctx.evaluate(default), default))
+    missing = names[len(given) :]
+    defaults = args.defaults[len(args.defaults) - len(missing) :] if missing else []
+    for name, default in zip(missing, defaults, strict=True):
+        given.append(_passed(ctx, ctx.evaluate(default), default, name))
     for arg, value in zip(args.args, given, strict=True):
         check_annotation(ctx, fn, arg.arg, value, node)
         frame.names[arg.arg] = value

@@ -9,6 +9,7 @@ from typing import Any
 
 from pypto_pro.diag.errors import (
     FinalRejectionError,
+    LoweringError,
     ParserError,
     ParserSyntaxError,
     UnsupportedFeatureError,
@@ -21,7 +22,7 @@ from pypto_pro.frontend.values import NONE, TupleValue, Value, describe
 from pypto_pro.ir import build
 from pypto_pro.ir.nodes import Arg, Local, Op, SetValid, Var
 from pypto_pro.ir.types import ScalarType
-from pypto_pro.ops.entry import Keyword, Kind, OpEntry, Operand, Param, Requirement, Section
+from pypto_pro.ops.entry import Keyword, OpEntry, Param, Requirement, Section
 from pypto_pro.ops.table import lookup
 
 RAISED_BY_RULES = (TypeError, ValueError, ArithmeticError, LookupError, NotImplementedError)
@@ -36,6 +37,7 @@ def entry_of(key: str) -> OpEntry:
 
 def call(ctx: Context, entry: OpEntry, node: ast.Call, hint: str | None) -> Value | None:
     """An op called by the author: bind, check, emit. The value of an op that gives one, else None."""
+    check_scope(ctx, entry.name, node, is_register_op=entry.key.startswith("vf."))
     values, attrs, names = read_arguments(ctx, entry, node)
     return emit(ctx, entry, values, attrs, node, hint, names)
 
@@ -48,7 +50,7 @@ def read_arguments(
     formal = [Formal(p.name, p.required, p.keyword_only) for p in entry.params]
     bound = arguments.bind(ctx, node, entry.name, formal)
     data = {name: arg for name, arg in bound.items() if params[name].is_data}
-    values = _evaluate(ctx, data, params)
+    values = _evaluate(ctx, data)
     attrs = {n: keyword_value(ctx, entry, params[n], arg) for n, arg in bound.items() if not params[n].is_data}
     names = {name: _written(arg) for name, arg in data.items()}
     return values, attrs, names
@@ -58,26 +60,9 @@ def _written(node: ast.expr) -> str:
     return ast.unparse(node) if isinstance(node, ast.Name | ast.Attribute | ast.Subscript) else ""
 
 
-def _evaluate(ctx: Context, data: Mapping[str, ast.expr], params: Mapping[str, Param]) -> dict[str, Value]:
-    """Operand values, left to right; displays of offsets are read item by item."""
-    flat: list[ast.expr] = []
-    spread: dict[str, int] = {}
-    for name, node in data.items():
-        spec = params[name].spec
-        takes_list = isinstance(spec, Operand) and Kind.OFFSETS in spec.kinds
-        if takes_list and isinstance(node, ast.List | ast.Tuple):
-            spread[name] = len(node.elts)
-            flat += node.elts
-        else:
-            flat.append(node)
-    found = order.evaluate_all(ctx, flat)
-    values: dict[str, Value] = {}
-    for name in data:
-        if name in spread:
-            values[name], found = TupleValue(tuple(found[: spread[name]])), found[spread[name] :]
-        else:
-            values[name], found = found[0], found[1:]
-    return values
+def _evaluate(ctx: Context, data: Mapping[str, ast.expr]) -> dict[str, Value]:
+    """Operand values, left to right."""
+    return dict(zip(data, order.evaluate_spread(ctx, list(data.values())), strict=True))
 
 
 def keyword_value(ctx: Context, entry: OpEntry, param: Param, node: ast.expr) -> Any:
@@ -126,6 +111,8 @@ def emit(
     except ParserError:
         raise
     except RAISED_BY_RULES as error:
+        if entry.key.startswith("vf."):
+            raise ctx.error(LoweringError, f"`{entry.name}`: {error}", node) from error
         raise ctx.wrap(error, node, entry.name) from error
     ctx.emit(Op(entry.name, tuple(args.values()), tuple(keywords.items()), results, span=ctx.span(node)))
     if not results:

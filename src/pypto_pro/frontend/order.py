@@ -40,6 +40,27 @@ def evaluate_all(ctx: Context, nodes: Sequence[ast.expr]) -> list[Value]:
     return values
 
 
+def evaluate_spread(ctx: Context, nodes: Sequence[ast.expr]) -> list[Value]:
+    """As `evaluate_all`, for values that are used at once: items of displays are read in place and get no names."""
+    widths = [len(node.elts) if isinstance(node, ast.List | ast.Tuple) else None for node in nodes]
+    flat = [item for node in nodes for item in _items(node)]
+    if any(isinstance(item, ast.Starred) for item in flat):
+        return evaluate_all(ctx, nodes)
+    found = evaluate_all(ctx, flat)
+    values: list[Value] = []
+    for width in widths:
+        if width is None:
+            values.append(found.pop(0))
+        else:
+            values.append(TupleValue(tuple(found[:width])))
+            del found[:width]
+    return values
+
+
+def _items(node: ast.expr) -> list[ast.expr]:
+    return node.elts if isinstance(node, ast.List | ast.Tuple) else [node]
+
+
 def fix_at(ctx: Context, value: Value, place: int, node: ast.AST) -> tuple[Value, int]:
     """The value bound to temporaries by statements inserted at `place` of the open block, and how many those are."""
     outer, tail = ctx.block, ctx.block[place:]

@@ -69,12 +69,15 @@ def _entry(ctx: Context, key: str, node: ast.Call) -> OpEntry:
 
 
 def _give(ctx: Context, entry: OpEntry, node: ast.Call, names: Sequence[str | None]) -> Value | None:
+    opcalls.check_scope(ctx, entry.name, node, is_register_op=True)
+    if "result_type" not in entry.facets and result_kinds(entry, len(names)) is None:
+        raise ctx.error(ParserSyntaxError, f"`{entry.name}` does not give {len(names)} registers", node)
     values, attrs, written = opcalls.read_arguments(ctx, entry, node)
     try:
         given = [p for p in entry.data_params if p.name in values]
         args = {p.name: operands.argument(ctx, entry, p, values[p.name], node) for p in given}
     except (TypeError, ValueError) as error:
-        raise ctx.wrap(error, node, entry.name) from error
+        raise ctx.error(LoweringError, f"`{entry.name}`: {error}", node) from error
     infos = {name: operands.info(ctx, arg, written.get(name) or name) for name, arg in args.items()}
     targets = tuple(_held(ctx, name) for name in names)
     types_ = result_types(ctx, entry, infos, attrs, targets, node)
@@ -119,13 +122,13 @@ def result_types(
             raise
         except (TypeError, ValueError) as error:
             raise ctx.error(LoweringError, f"`{entry.name}`: {error}", node) from error
-    kinds = result_kinds(entry)
+    kinds = result_kinds(entry, len(targets))
+    assert kinds is not None
     dtype = attrs.get("dtype") or first_dtype(infos)
     if dtype is None:
         raise ctx.error(ParserTypeError, f"`{entry.name}` needs `dtype=`: no operand has one", node)
     return tuple(
-        _one_type(ctx, entry, kinds[min(i, len(kinds) - 1)], dtype, infos, target, node)
-        for i, target in enumerate(targets)
+        _one_type(ctx, entry, kind, dtype, infos, target, node) for kind, target in zip(kinds, targets, strict=True)
     )
 
 
@@ -172,14 +175,24 @@ def _annotation(meaning: Any) -> Any:
     return typing.get_type_hints(meaning).get("return")
 
 
-def result_kinds(entry: OpEntry) -> tuple[frozenset[type], ...]:
-    """What each result may be, read from the annotation of the op's meaning."""
-    written = _annotation(entry.meaning)
-    parts = typing.get_args(written) if typing.get_origin(written) is tuple else (written,)
-    return tuple(_kinds_of(part) for part in parts if part is not Ellipsis)
+def result_kinds(entry: OpEntry, count: int) -> tuple[frozenset[type], ...] | None:
+    """What each of `count` results may be, read from the annotation of the op's meaning; None when it gives others.
+
+    `-> Array | MaskArg | tuple[Array, Array]`: one register or mask, or two registers.
+    """
+    options = _options(_annotation(entry.meaning))
+    tuples = [typing.get_args(option) for option in options if typing.get_origin(option) is tuple]
+    if count == 1:
+        single = [option for option in options if typing.get_origin(option) is not tuple]
+        return (frozenset(map(_kind_of_annotation, single)),) if single else None
+    found = next((parts for parts in tuples if len(parts) == count), None)
+    return None if found is None else tuple(frozenset(map(_kind_of_annotation, _options(part))) for part in found)
 
 
-def _kinds_of(written: Any) -> frozenset[type]:
-    options = typing.get_args(written) if typing.get_origin(written) in (typing.Union, types.UnionType) else (written,)
-    named = {MaskArg: MaskType, AddrArg: AddrRegType, UnalignArg: UnalignRegType}
-    return frozenset(named.get(option, RegType) for option in options)
+def _options(written: Any) -> tuple[Any, ...]:
+    is_union = typing.get_origin(written) in (typing.Union, types.UnionType)
+    return typing.get_args(written) if is_union else (written,)
+
+
+def _kind_of_annotation(written: Any) -> type:
+    return {MaskArg: MaskType, AddrArg: AddrRegType, UnalignArg: UnalignRegType}.get(written, RegType)

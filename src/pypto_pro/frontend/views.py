@@ -98,7 +98,7 @@ def _window(
         size = size.least(build.sym(valid) - low)
     else:
         current = build.sym(TileAttr(owner, "vr" if axis == 0 else "vc"))
-        size = size.least((current - low).most(0))
+        size = size.least(current if low.value == 0 else (current - low).most(0))
     if size.value is not None and size.value <= 0:
         raise ctx.error(ParserSyntaxError, f"the {AXES[axis]} slice is empty", node)
     return low.expr, size.expr
