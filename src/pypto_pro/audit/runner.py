@@ -11,6 +11,7 @@ import importlib.util
 import io
 import json
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from itertools import product
 from pathlib import Path
@@ -58,8 +59,9 @@ def run_report(report: Report, path: Path, cases: Path | None = None) -> None:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """What the audited file prints must not end up in the middle of a report."""
-    with contextlib.redirect_stdout(io.StringIO()):
+    """What the audited file prints, and what its launches warn about, must not end up in the middle of a report."""
+    with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
         yield
 
 
