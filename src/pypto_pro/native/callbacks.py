@@ -85,7 +85,8 @@ class Core:
     @property
     def name(self) -> str:
         """`AIC of block 3`, `AIV1 of block 0`."""
-        kind = "AIC" if self.field("kind") == 0 else f"AIV{self.field('subblock')}"
+        vector = f"AIV{self.field('subblock')}" if self.field("subblock_num") > 1 else "AIV"
+        kind = "AIC" if self.field("kind") == 0 else vector
         block = word_at(self.field("unit") + frames.UNIT["block"])
         return f"{kind} of block {block}"
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
 
 from pypto_pro.ir.launch import Launch
-from pypto_pro.ir.nodes import Kernel
+from pypto_pro.ir.nodes import Kernel, SimtLaunch, VfCall
 from pypto_pro.native import engine, opcode, scheduler
 from pypto_pro.native.calls import Signature
 from pypto_pro.native.plan import make_plan, used_memory
 from pypto_pro.native.program import CoreProgram, ProgramCode, Site
 from pypto_pro.native.scheduler import Executable
+from pypto_pro.native.simt import make_launch
+from pypto_pro.native.vector_function import Call, make_call
 
 
 class CompiledKernel:
@@ -36,10 +37,8 @@ class _Functions:
     def of(self, signature: Signature) -> str:
         return opcode.function_of(signature)
 
-    def of_call(self, program: CoreProgram, stmt: Any) -> Any:
-        from pypto_pro.native.vector_function import make_call
-
-        return make_call(program, stmt)
+    def of_call(self, program: CoreProgram, stmt: VfCall | SimtLaunch) -> Call:
+        return make_call(program, stmt) if isinstance(stmt, VfCall) else make_launch(program, stmt)
 
 
 def compile(kernel: Kernel) -> CompiledKernel:

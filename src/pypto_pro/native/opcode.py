@@ -96,7 +96,7 @@ def _link(symbol: str, code: bytes) -> None:
     with _lock:
         if symbol not in _addresses:
             helpers = {**runner.helpers(code), **(matrix.functions() if b"mm_" in code else {})}
-            _addresses.update(engine.link(code, (symbol,), helpers))
+            _addresses.update(engine.link(code, (symbol,), {**_addresses, **helpers}))
 
 
 def addresses(code: bytes) -> dict[str, int]:

@@ -210,7 +210,7 @@ class VectorBuilder:
                 pitch = tile.type.shape[-1] if len(tile.type.shape) > 1 else 1
                 elements = self._index(row) * pitch + self._index(col)
             case _ if hasattr(offset, "offset"):
-                return Scalar(self.code, offset.offset) * offset.dtype.nbytes
+                return Scalar(self.code, self.code.b.mul(offset.offset, I64(offset.dtype.nbytes)))
             case _:
                 elements = self._index(offset)
         return Scalar(self.code, (elements * tile.type.dtype.bits() // 8).value)

@@ -58,10 +58,13 @@ class Call:
 
 
 def make_call(program: CoreProgram, stmt: n.VfCall) -> Call:
+    """Compile the body of a vector function and say how to issue it."""
+    return issue_of(program, VectorCode(program, stmt, captured_variables(program, stmt)))
+
+
+def issue_of(program: CoreProgram, body: VectorCode) -> Call:
     """Compile the body of a call and say how to issue it."""
-    captured = captured_variables(program, stmt)
-    site = program.site(stmt)
-    body = VectorCode(program, stmt, captured)
+    site = program.site(body.stmt)
     symbol = body.emit()
 
     def record() -> Value:
@@ -74,7 +77,7 @@ def make_call(program: CoreProgram, stmt: n.VfCall) -> Call:
     return Call(symbol, body.size, record, site)
 
 
-def captured_variables(program: CoreProgram, stmt: n.VfCall) -> list[n.Var]:
+def captured_variables(program: CoreProgram, stmt: n.VfCall | n.SimtLaunch) -> list[n.Var]:
     """Variables the body mentions that get a value outside it, in order of first mention."""
     outside = program.bound_outside(stmt)
     mentioned = dict.fromkeys(v for v in walk(stmt) if isinstance(v, n.Var))
@@ -146,7 +149,7 @@ class VectorExpressions(Expressions):
 class VectorCode(Statements):
     """Emits the function of one call."""
 
-    def __init__(self, program: CoreProgram, stmt: n.VfCall, captured: list[n.Var]) -> None:
+    def __init__(self, program: CoreProgram, stmt: n.VfCall | n.SimtLaunch, captured: list[n.Var]) -> None:
         self.program, self.stmt = program, stmt
         self.places: dict[n.Var, int] = {}
         position = OPERANDS
@@ -158,12 +161,15 @@ class VectorCode(Statements):
         function = ir.Function(ir.Module("vector"), ir.FunctionType(VOID, [PTR, PTR]), "vector_function")
         code = Code(function)
         self.core, self.record = function.args
-        launch = code.load(PTR, self.core, CORE["launch"])
         storage = VectorStorage(code, frozenset(), 0)
         storage.tile_bytes = program.storage.tile_bytes
-        block_num = code.load(I64, launch, LAUNCH["block_dim"])
-        super().__init__(code, VectorExpressions(code, self.core, storage, block_num), storage)
+        self.code = code
+        super().__init__(code, VectorExpressions(code, self.core, storage, self._block_num()), storage)
         self.vectors = VectorBuilder(code, self.core)
+
+    def _block_num(self) -> Value:
+        launch = self.code.load(PTR, self.core, CORE["launch"])
+        return self.code.load(I64, launch, LAUNCH["block_dim"])
 
     def emit(self) -> str:
         """Compile the function; its symbol."""

@@ -1,0 +1,126 @@
+"""Native vector functions and SIMT launches give what the simulator gives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pypto_pro.language as pl
+from pypto_pro import options
+from pypto_pro.language import Vf as vf  # noqa: N813
+
+ROWS, COLS = 6, 128
+
+
+def both(kernel: Any, blocks: int, *args: Any) -> None:
+    """Launch on both executors; every array must end up with the same bytes."""
+    copies = {name: [a.copy() if isinstance(a, np.ndarray) else a for a in args] for name in ("native", "interp")}
+    for executor, given in copies.items():
+        with options(executor=executor, check=False):
+            kernel[None, blocks](*given)
+    for native, interp in zip(copies["native"], copies["interp"], strict=True):
+        if isinstance(native, np.ndarray):
+            np.testing.assert_array_equal(native, interp)
+
+
+@pl.vector_function
+def twice(src, dst):
+    on = vf.create_mask(pattern=pl.MaskPattern.ALL, dtype=pl.DT_FP16)
+    for c in pl.range(0, ROWS * COLS // 128):
+        x = vf.load_align(src, c * 128)
+        x = vf.add(x, x, on)
+        vf.store_align(dst, x, on, c * 128)
+
+
+@pl.jit(auto_mutex=True)
+def twice_fp16(x: pl.Tensor[[ROWS, COLS], pl.DT_FP16], y: pl.Tensor[[ROWS, COLS], pl.DT_FP16]):
+    tile = pl.TileType(shape=[ROWS, COLS], dtype=pl.DT_FP16, target_memory=pl.MemorySpace.Vec)
+    with pl.section_vector():
+        a = pl.make_tile_group(type=tile, addrs=0, mutex_ids=[0]).current()
+        b = pl.make_tile_group(type=tile, addrs=0x2000, mutex_ids=[1]).current()
+        pl.load(a, x, [0, 0])
+        twice(a, b)
+        pl.store(y, b, [0, 0])
+
+
+@pl.vector_function
+def steps(src, dst, count: pl.DT_INT64):
+    on = vf.create_mask(pattern=pl.MaskPattern.ALL, dtype=pl.DT_FP32)
+    for r in pl.range(0, count):
+        live = vf.update_mask(37 + r, dtype=pl.DT_FP32)
+        x = vf.load_align(src, [r, 0])
+        y = vf.mul(x, x, live)
+        if r % 2 == 1:
+            y = vf.max(y, x, live, mode=pl.MergeMode.MERGING)
+        best = vf.reduce_max(y, live)
+        total = vf.reduce_sum(y, live)
+        wide = vf.full(total, on)
+        y = vf.div(y, wide, live)
+        vf.store_align(dst + r * COLS, y, live)
+        vf.store_align(dst, best, on, [r, 64])
+
+
+@pl.jit(auto_mutex=True)
+def steps_fp32(x: pl.Tensor[[ROWS, COLS], pl.DT_FP32], y: pl.Tensor[[ROWS, COLS], pl.DT_FP32], count: pl.DT_INT32):
+    tile = pl.TileType(shape=[ROWS, COLS], dtype=pl.DT_FP32, target_memory=pl.MemorySpace.Vec)
+    with pl.section_vector():
+        a = pl.make_tile_group(type=tile, addrs=0, mutex_ids=[0]).current()
+        b = pl.make_tile_group(type=tile, addrs=0x2000, mutex_ids=[1]).current()
+        pl.load(a, x, [0, 0])
+        pl.expands(b, 0.0)
+        steps(a, b, count)
+        pl.store(y, b, [0, 0])
+
+
+@pytest.mark.parametrize("count", [0, 1, ROWS])
+def test_vector_function_with_masks_and_reductions(count: int) -> None:
+    x = np.random.default_rng(count).standard_normal((ROWS, COLS)).astype(np.float32)
+    both(steps_fp32, 1, x, np.zeros_like(x), count)
+
+
+def test_vector_function_in_half_precision() -> None:
+    x = np.random.default_rng(3).standard_normal((ROWS, COLS)).astype(np.float16)
+    both(twice_fp16, 1, x, np.zeros_like(x))
+
+
+@pl.simt.function
+def affine(v: pl.DT_FP32, n: pl.DT_INT32) -> pl.DT_FP32:
+    if n > 3:
+        return v + 1.0
+    return v * 2.0
+
+
+@pl.simt.function(max_threads=256)
+def scatter_rows(dst, src, out, limit: pl.DT_INT32):
+    t = pl.simt.thread_idx()
+    if t.x >= limit:
+        return
+    total = 0.0
+    for r in pl.range(0, src.valid_shape[0]):
+        total = total + affine(src[r, t.x], limit)
+    dst[t.y, t.x] = total
+    out[pl.simt.linear_thread_idx()] = total
+
+
+@pl.jit(auto_mutex=True)
+def threads_kernel(
+    x: pl.Tensor[[ROWS, COLS], pl.DT_FP32], y: pl.Tensor[[ROWS, COLS], pl.DT_FP32],
+    out: pl.Tensor[[256], pl.DT_FP32], limit: pl.DT_INT32,
+):
+    tile = pl.TileType(shape=[ROWS, COLS], dtype=pl.DT_FP32, target_memory=pl.MemorySpace.Vec, valid_shape=[-1, -1])
+    with pl.section_vector():
+        a = pl.make_tile_group(type=tile, addrs=0, mutex_ids=[0]).current()
+        b = pl.make_tile_group(type=tile, addrs=0x2000, mutex_ids=[1]).current()
+        pl.set_validshape(a, [4, COLS])
+        pl.load(a, x, [0, 0])
+        pl.expands(b, 0.0)
+        pl.simt.launch(scatter_rows, threads=(128, 2), args=(b, a, out, limit))
+        pl.store(y, b, [0, 0])
+
+
+@pytest.mark.parametrize("limit", [0, 3, 100, 128])
+def test_simt_launch(limit: int) -> None:
+    x = np.random.default_rng(limit).standard_normal((ROWS, COLS)).astype(np.float32)
+    both(threads_kernel, 1, x, np.zeros_like(x), np.zeros(256, np.float32), limit)
