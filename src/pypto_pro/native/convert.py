@@ -112,9 +112,12 @@ def _float_to_integer(
         return None if rounded is None else rounded.to(target)  # the C conversion saturates, NaN gives 0
     if target.bits() > 32:
         return None
-    wide = rounded.to(D.DT_INT64)
-    beyond = absolute(rounded) >= float(2**63)  # finite ones are multiples of 2**40: their low bits are 0
-    kept = beyond.select(wide ^ wide, wide).to(target)
+    if source is D.DT_FP16:
+        kept = rounded.to(D.DT_INT32).to(target)
+    else:
+        wide = rounded.to(D.DT_INT64)
+        beyond = absolute(rounded) >= float(2**63)  # finite ones are multiples of 2**40: their low bits are 0
+        kept = beyond.select(wide ^ wide, wide).to(target)
     infinite = absolute(rounded) == float("inf")
     limits = rounded.to(D.DT_INT32).to(target) if infinite_wraps else rounded.to(target)
     return infinite.select(limits, kept)

@@ -79,14 +79,17 @@ def check_broadcast(out: TileInfo, src: TileInfo, scalar: TileInfo, dim: int, dt
     rules.one_dtype(dtypes, out, src, scalar)
     rules.row_major(out)
     rules.aligned_rows(out, src, scalar)
-    check_vector(scalar if rules.layout_of(src) is TensorLayout.ND and src.type.cols != 1 else src, dim)
+    src_is_vector = src.type.cols == 1 if dim == 0 else src.type.rows == 1 and scalar.type.rows != 1
+    vector, full = (src, scalar) if src_is_vector else (scalar, src)
+    check_vector(vector, dim)
+    rules.row_major(full)
 
 
 def check_vector(vector: TileInfo, dim: int) -> None:
     """The broadcast tile is [R, 1], a block-replicated ND tile (dim=0) or a [1, C] row (dim=1)."""
     layout = rules.layout_of(vector)
-    if dim == 1 and layout is not TensorLayout.ND:
-        raise ValueError(f"`{vector.name}` must be a row-major [1, C] tile for dim=1")
+    if dim == 1 and (layout is not TensorLayout.ND or vector.type.rows != 1):
+        raise ValueError(f"`{vector.name}` {list(vector.type.shape)} must be a row-major [1, C] tile for dim=1")
     block = elements_per_block(vector.dtype)
     if dim == 0 and vector.type.cols != 1 and (layout is not TensorLayout.ND or vector.type.cols < block):
         raise ValueError(
