@@ -74,7 +74,7 @@ class Deferred(Engine):
         plan = head.plan or head.site.plan(head.args)
         pending = [w for flight in pipe.flight for w in flight.writes]
         for footprint in plan.footprints:
-            if footprint.effect in (Effect.READ, Effect.ATOMIC):
+            if footprint.effect in (Effect.READ, Effect.MAY_READ, Effect.ATOMIC):
                 low, high = bounds(footprint.regions)
                 if any(store is footprint.store and low < to and start < high for store, start, to in pending):
                     return True
@@ -129,7 +129,7 @@ class Deferred(Engine):
             self.overrun(instr)
         if self.calls.started is not None:
             self.calls.started(instr)
-        writes = [(f.store, *bounds(f.regions)) for f in plan.footprints if f.effect is not Effect.READ]
+        writes = [(f.store, *bounds(f.regions)) for f in plan.footprints if f.effect.changes]
         if not plan.runs:
             return Flight(instr, _nothing, [])
         if plan.atomic or plan.overruns or plan.spills:  # adds on arrival; clipped transfers have no plain views
@@ -167,7 +167,7 @@ def written_views(instr: Instr, plan: Plan) -> list[Bytes]:
     return [
         view
         for footprint in plan.footprints
-        if footprint.effect is not Effect.READ
+        if footprint.effect.changes
         for view in _views(instr, footprint)
     ]
 
