@@ -155,8 +155,10 @@ def op_shl(a, b, c, m, v):
 
 F32, F16, I32, I16 = pl.DT_FP32, pl.DT_FP16, pl.DT_INT32, pl.DT_INT16
 OPS = [
-    *((op, F32, F32) for op in (op_add, op_adds, op_sub, op_mul, op_div, op_maximum, op_neg, op_abs, op_relu, op_exp, op_log,
-                                op_sqrt, op_rsqrt, op_recip, op_select, op_expand_sub, op_axpy, op_expands, op_lt)),
+    *((op, F32, F32) for op in (
+        op_add, op_adds, op_sub, op_mul, op_div, op_maximum, op_neg, op_abs, op_relu, op_exp, op_log, op_sqrt,
+        op_rsqrt, op_recip, op_select, op_expand_sub, op_axpy, op_expands, op_lt,
+    )),
     (op_cast, F32, F16), (op_cast, F16, F32), (op_cast, F32, I32),
     *((op, F16, F16) for op in (op_add, op_mul, op_exp, op_maximum)),
     *((op, I32, I32) for op in (op_add, op_mul, op_and, op_shl)),

@@ -1,4 +1,4 @@
-"""The K largest values of each row and where they stand: sort32, two rounds of four-way merging, columns split apart."""
+"""The K largest values of each row and where they stand: sort32, then two rounds of four-way merging."""
 
 import numpy as np
 

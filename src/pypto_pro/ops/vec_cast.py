@@ -38,8 +38,8 @@ def _(out: TileInfo, src: TileInfo, mode: RoundMode) -> None:
     rules.row_major(out, src)
     rules.aligned_rows(out, src)
     if out.dtype.bits() > src.dtype.bits() and out.addr is not None and out.addr == src.addr:
-        raise ValueError(f"`{out.name}` and `{src.name}` start at one address; only casts to equal or narrower elements "
-                         "work in place")
+        raise ValueError(f"`{out.name}` and `{src.name}` start at one address; only casts to equal or narrower "
+                         "elements work in place")
 
 
 @cast.lower

@@ -12,8 +12,8 @@ from pypto_pro.ops import rules
 from pypto_pro.ops.builder import NativeScalar, NativeTile
 from pypto_pro.ops.entry import Access, Box, Effect, defop
 from pypto_pro.ops.operands import Array, BoolAttr, TileArg, TileInfo, VecIn, VecOut
-from pypto_pro.ops.vec_gather import write_flat
 from pypto_pro.ops.vec_lowering import VectorBuilder, at, bytes_of, column_step, raw
+from pypto_pro.ops.vec_match import write_flat
 
 D = DataType
 BINS = 256
