@@ -10,6 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from pypto_pro import layouts
 from pypto_pro.enums import TensorLayout
 from pypto_pro.ir.types import TensorType, TileType
@@ -21,12 +24,17 @@ from pypto_pro.ops.table import lookup
 
 @dataclass(frozen=True, slots=True)
 class Touch:
-    """Bytes of one operand: `sub` picks AIV0 or AIV1 for a Vec tile named by the cube core (None: AIV0)."""
+    """Bytes of one operand: `sub` picks AIV0 or AIV1 for a Vec tile named by the cube core (None: AIV0).
+
+    `past`: one past the last byte the op asked for, where that is past the tile's own bytes, which end at `end`.
+    """
 
     operand: str
     effect: Effect
     sub: int | None
     regions: tuple[Region, ...]
+    past: int = 0
+    end: int = 0
 
 
 def touches(entry: OpEntry, named: Mapping[str, Any]) -> tuple[Touch, ...]:
@@ -37,8 +45,15 @@ def touches(entry: OpEntry, named: Mapping[str, Any]) -> tuple[Touch, ...]:
     found = []
     for access, operand in _accesses(entry, named):
         regions = regions_of(access, operand)
-        if regions:
-            found.append(Touch(access.operand, access.effect, access.sub, regions))
+        if not regions:
+            continue
+        if access.within_tile:
+            end = operand.addr + layouts.slot_size(operand.type.shape, operand.type.dtype)
+            high = bounds(regions)[1]
+            if high > end:
+                found.append(Touch(access.operand, access.effect, access.sub, clipped(regions, end), high, end))
+                continue
+        found.append(Touch(access.operand, access.effect, access.sub, regions))
     return tuple(found)
 
 
@@ -120,11 +135,20 @@ def window_regions(
     if tensor.type.layout is TensorLayout.NZ:
         geo = layouts.nz_tensor_geometry(dtype, *tensor.dims)
         return tuple(layouts.regions(geo, tensor.base, offsets[0], offsets[1], rows, cols))
-    start, row, col = tensor.window(offsets, axes)
-    width = dtype.nbytes
     if dtype.bits() == 4:
-        return _strided(start, (rows, row), (1, 1), (cols + 1) // 2)
-    return _strided(start, (rows, row), (cols, col), width)
+        return _runs(np.unique(tensor.nibbles(offsets, axes, rows, cols) // 2))
+    start, row, col = tensor.window(offsets, axes)
+    return _strided(start, (rows, row), (cols, col), dtype.nbytes)
+
+
+def _runs(positions: NDArray[Any]) -> tuple[Region, ...]:
+    """Ascending byte positions as regions: equal runs at equal distances are one."""
+    breaks = np.flatnonzero(np.diff(positions) != 1) + 1
+    starts, sizes = positions[[0, *breaks]], np.diff([0, *breaks, positions.size])
+    steps = np.unique(np.diff(starts))
+    if steps.size == 1 and np.unique(sizes).size == 1:
+        return (Region(int(starts[0]), starts.size, int(sizes[0]), int(steps[0])),)
+    return tuple(Region(int(s), 1, int(n), int(n)) for s, n in zip(starts, sizes, strict=True))
 
 
 def _strided(start: int, outer: tuple[int, int], inner: tuple[int, int], width: int) -> tuple[Region, ...]:
@@ -143,6 +167,18 @@ def _strided(start: int, outer: tuple[int, int], inner: tuple[int, int], width: 
     count, step = dims.pop(0)
     starts = [start] if not dims else [start + k * dims[0][1] for k in range(dims[0][0])]
     return tuple(Region(s, count, run, step) for s in starts)
+
+
+def clipped(regions: Iterable[Region], limit: int) -> tuple[Region, ...]:
+    """The bytes of `regions` inside `[0, limit)`."""
+    found = []
+    for r in regions:
+        for k in range(r.rows):
+            start = max(r.start + k * r.pitch, 0)
+            end = min(r.start + k * r.pitch + r.row_bytes, limit)
+            if start < end:
+                found.append(Region(start, 1, end - start, end - start))
+    return tuple(found)
 
 
 def bounds(regions: Iterable[Region]) -> tuple[int, int]:

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pypto_pro.analysis.accesses import Touch, bounds, touches
+from pypto_pro.analysis.accesses import Touch, bounds, clipped, touches
 from pypto_pro.diag import Span
 from pypto_pro.enums import AccPhase, PipeType, STPhase
 from pypto_pro.interp.memory import GM, SimTensor, SimTile, Storage
 from pypto_pro.ir.nodes import Stmt
 from pypto_pro.layouts import Region
-from pypto_pro.ops.entry import Effect, OpEntry
+from pypto_pro.ops.entry import Caution, Effect, OpEntry
 
 
 class Kind(IntEnum):
@@ -64,19 +64,21 @@ class Overrun:
 
 @dataclass(slots=True, eq=False)
 class Plan:
-    """What an instruction touches, clipped to its memories.
+    """What an instruction touches, clipped to its memories; `overruns` is what there is to say about it.
 
     `spills`: bytes an operand's memory space would need for the op, where that is more than it has. `runs` is False for
     an op that starts before its space or that no space could hold: it is left out.
     """
 
     footprints: tuple[Footprint, ...]
-    overruns: tuple[Overrun, ...] = ()
+    overruns: tuple[Overrun | Caution, ...] = ()
     runs: bool = True
     spills: dict[str, int] = field(default_factory=dict)
     atomic: bool = False
     deferred: Any = None
     """Write-back views made by the deferring schedules, and free for them."""
+    mark: Any = None
+    """Free for the observer."""
 
 
 @dataclass(slots=True, eq=False)
@@ -163,7 +165,7 @@ def make_plan(site: OpSite, args: tuple[Any, ...]) -> Plan:
     if any(huge):
         return Plan((), tuple(o for o in huge if o is not None), runs=False)
     footprints: list[Footprint] = []
-    overruns: list[Overrun] = []
+    overruns: list[Overrun | Caution] = list(site.entry.doubts(named))
     spills: dict[str, int] = {}
     runs = True
     for touch in touches(site.entry, named):
@@ -172,10 +174,13 @@ def make_plan(site: OpSite, args: tuple[Any, ...]) -> Plan:
             _add_gm(operand, touch, footprints, overruns)
             continue
         store = operand.store_of(touch.sub)
+        if touch.past:
+            tile = f"`{operand.name}`" if operand.name else "the tile"
+            overruns.append(_overrun(touch, operand.name, operand.addr, touch.past, touch.end, tile))
         low, high = bounds(touch.regions)
         regions = touch.regions
         if low < 0 or high > store.capacity:
-            regions = tuple(clipped(regions, store.capacity))
+            regions = clipped(regions, store.capacity)
             if touch.effect is not Effect.CLOBBER:
                 overruns.append(_overrun(touch, operand.name, low, high, store.capacity, store.name))
             spills[touch.operand] = max(high, spills.get(touch.operand, 0))
@@ -225,7 +230,7 @@ def _overrun(touch: Touch, name: str, low: int, high: int, limit: int, space: st
     return Overrun(touch.operand, name, touch.effect, low, high, limit, space)
 
 
-def _add_gm(tensor: SimTensor, touch: Touch, footprints: list[Footprint], overruns: list[Overrun]) -> None:
+def _add_gm(tensor: SimTensor, touch: Touch, footprints: list[Footprint], overruns: list[Overrun | Caution]) -> None:
     """A tensor's regions at host addresses, clipped to its buffer."""
     buffer = tensor.buffer
     assert buffer is not None
@@ -234,19 +239,7 @@ def _add_gm(tensor: SimTensor, touch: Touch, footprints: list[Footprint], overru
     regions = touch.regions
     if low < 0 or high > limit:
         overruns.append(_overrun(touch, tensor.name, low, high, limit, GM.name))
-        regions = tuple(clipped(regions, limit))
+        regions = clipped(regions, limit)
     if regions:
         moved = tuple(Region(r.start + buffer.address, r.rows, r.row_bytes, r.pitch) for r in regions)
         footprints.append(Footprint(touch.operand, touch.effect, GM, moved))
-
-
-def clipped(regions: tuple[Region, ...], limit: int) -> list[Region]:
-    """The bytes of `regions` inside `[0, limit)`."""
-    found = []
-    for r in regions:
-        for k in range(r.rows):
-            start = max(r.start + k * r.pitch, 0)
-            end = min(r.start + k * r.pitch + r.row_bytes, limit)
-            if start < end:
-                found.append(Region(start, 1, end - start, end - start))
-    return found

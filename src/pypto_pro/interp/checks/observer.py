@@ -1,0 +1,138 @@
+"""`Checker`: the observer that carries all checks through one launch and says in the end what it found."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pypto_pro.analysis.order import Order
+from pypto_pro.diag import Diagnostic
+from pypto_pro.enums import PipeType
+from pypto_pro.interp.checks.book import Book
+from pypto_pro.interp.checks.bounds import Bounds
+from pypto_pro.interp.checks.conflicts import Conflicts
+from pypto_pro.interp.checks.counters import Counters
+from pypto_pro.interp.checks.ending import Ending
+from pypto_pro.interp.checks.ids import Ids
+from pypto_pro.interp.checks.races import Races
+from pypto_pro.interp.checks.signals import Signals
+from pypto_pro.interp.checks.touched import Memories
+from pypto_pro.interp.observer import Observer
+from pypto_pro.interp.sites import Kind, Site
+from pypto_pro.ir.nodes import Kernel
+
+if TYPE_CHECKING:
+    from pypto_pro.interp.machine import Instr, Machine
+    from pypto_pro.interp.result import RunResult
+    from pypto_pro.interp.sites import Overrun
+    from pypto_pro.interp.sync import Counter, Credit, Flag, Mutex, UnitFlag
+
+S = PipeType.S.value
+
+
+class Checker(Observer):
+    """All checks of one launch. `findings` is complete once the launch has ended."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.book = Book(kernel.name)
+        self.sites: dict[Site, None] = {}
+        """Everything that was issued at least once."""
+        self.finished = False
+
+    @property
+    def findings(self) -> list[Diagnostic]:
+        """What was found, worst first."""
+        return self.book.findings()
+
+    # --- the launch -------------------------------------------------------------------------------------------------
+
+    def launched(self, machine: Machine) -> None:
+        self.machine = machine
+        self.order = Order(len(machine.cores), S)
+        self.know = {
+            pipe: self.order.pipes[core.index * 7 + pipe.type.value] for core in machine.cores for pipe in core.pipes
+        }
+        self.memories = Memories(machine)
+        ids = Ids(self.book, machine)
+        self.signals = Signals(self.book, self.order, self.know, ids)
+        self.counters = Counters(self.book, self.order, self.signals, ids)
+        self.races = Races(self.book, machine, self.order)
+        self.conflicts = Conflicts(self.races.report)
+        self.bounds = Bounds(self.book, machine)
+        self.ids = ids
+
+    def issued(self, instr: Instr) -> None:
+        self.sites[instr.site] = None
+
+    def started(self, instr: Instr) -> None:
+        know = self.know[instr.pipe]
+        log = know.log
+        if log is not None and know.seen < len(log.entries):
+            know.catch_up(instr.number)
+        if instr.site.kind is Kind.CALL:
+            instr.mark = know.copy()
+            return
+        plan = instr.plan
+        assert plan is not None
+        self.conflicts.check(instr, know, plan.mark or self.memories.touched(plan, instr.site.pipe))
+
+    def completed(self, instr: Instr) -> None:
+        plan = instr.plan
+        if plan is None:
+            return
+        touched = plan.mark or self.memories.touched(plan, instr.site.pipe)
+        if instr.site.kind is Kind.CALL:
+            know = instr.mark
+            self.conflicts.check(instr, know, touched)
+            self.know[instr.pipe].absorb(know)
+        elif instr.site.lane == S and (touched.reads or touched.maybe):
+            self.order.scalar_acted(instr.core.index, instr.number)  # S has the value before it goes on
+        phased = getattr(instr.site, "phase", None) is not None
+        instr.mark = self.know[instr.pipe].release(instr.number, instr) if phased else True
+        if self.races.collisions:
+            self.races.completed(instr)
+
+    def out_of_bounds(self, instr: Instr, overrun: Overrun, site: Site) -> None:
+        self.bounds.overrun(instr, overrun, site)
+
+    # --- synchronisation --------------------------------------------------------------------------------------------
+
+    def flag_set(self, instr: Instr, flag: Flag, index: int) -> None:
+        self.signals.flag_set(instr, flag, index)
+
+    def flag_waited(self, instr: Instr, flag: Flag, index: int, setter: Instr) -> None:
+        self.signals.flag_waited(instr, flag, index, setter)
+
+    def barrier(self, instr: Instr) -> None:
+        self.signals.barrier(instr)
+        if instr.site.kind is Kind.SYNC_ALL:
+            self.ids.residency(instr, "`sync_all`")
+
+    def locked(self, instr: Instr, mutex: Mutex, ticket: int, releaser: Instr | None) -> None:
+        self.signals.locked(instr, releaser)
+
+    def unlocked(self, instr: Instr, mutex: Mutex, ticket: int | None) -> None:
+        self.signals.unlocked(instr, mutex, ticket)
+
+    def cross_set(self, instr: Instr, credits: tuple[Credit, ...]) -> None:
+        self.counters.cross_set(instr, credits)
+
+    def cross_held(self, instr: Instr, counter: Counter) -> None:
+        self.counters.state(counter)
+
+    def cross_waited(self, instr: Instr, credit: Credit) -> None:
+        self.counters.cross_waited(instr, credit)
+
+    def met(self, arrivals: tuple[Instr, ...]) -> None:
+        self.order.met((i.core.index, i.number) for i in arrivals)
+
+    def phase_passed(self, instr: Instr, unit_flag: UnitFlag, source: Instr | None) -> None:
+        if source is not None:
+            self.signals.at(instr).acquire(source.mark, instr)
+
+    # --- the end ----------------------------------------------------------------------------------------------------
+
+    def ended(self, result: RunResult) -> None:
+        self.finished = result.finished
+        self.races.settle_all()
+        Ending(self.book, self.machine, self.signals, self.counters, self.races).judge(result)

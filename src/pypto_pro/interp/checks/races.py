@@ -1,0 +1,309 @@
+"""Conflicts in words: races, overtaking transfers, equal writes, loads nobody read, sums that went on."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pypto_pro.analysis.order import LANES, Knowledge, Order, Release
+from pypto_pro.analysis.region_map import Cell
+from pypto_pro.diag import Diagnostic, Severity, Span
+from pypto_pro.enums import CoreKind, PipeType
+from pypto_pro.interp.checks import words
+from pypto_pro.interp.checks.book import Book, Entry, make
+from pypto_pro.interp.machine import Instr, Machine
+from pypto_pro.interp.memory import GM, SimTensor, Storage
+from pypto_pro.interp.sites import OpSite
+
+VERBS = {"read": ("written", "read"), "write": ("written", "written"), "overwrite": ("read", "written")}
+
+
+@dataclass(slots=True, eq=False)
+class Collision:
+    """Two unordered writes, until it is known whether they write the same bytes."""
+
+    first: Instr
+    first_cell: Cell
+    second: Instr
+    second_cell: Cell
+    ranges: list[tuple[int, int]]
+    after_first: bytes | None = None
+    after_second: bytes | None = None
+    alike: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A reported race, for whoever asks later what it explains."""
+
+    first: Instr
+    second: Instr
+    entry: Entry
+
+
+class Races:
+    """Turns conflicts into findings. The `mark` of an op says that it has completed."""
+
+    def __init__(self, book: Book, machine: Machine, order: Order) -> None:
+        self.book = book
+        self.machine = machine
+        self.order = order
+        self.pairs: dict[tuple[Span, Span], Pair] = {}
+        self.collisions: list[Collision] = []
+
+    def report(self, first: Instr, first_cell: Cell, second: Instr, second_cell: Cell, what: str) -> None:
+        """One conflict (see `Conflicts`)."""
+        match what:
+            case "waw":
+                self._overtaking(first, first_cell, second, second_cell)
+            case "lost":
+                self._lost(first, first_cell, second, second_cell)
+            case "stale":
+                self._stale(first, first_cell, second, second_cell)
+            case "write" if not self._atomic(first, second):
+                self._collide(first, first_cell, second, second_cell)
+            case _:
+                self._race(first, first_cell, second, second_cell, what)
+
+    @staticmethod
+    def _atomic(first: Instr, second: Instr) -> bool:
+        return any(i.plan is not None and i.plan.atomic for i in (first, second))
+
+    # --- unordered writes: equal bytes are no race ------------------------------------------------------------------
+
+    def _collide(self, first: Instr, first_cell: Cell, second: Instr, second_cell: Cell) -> None:
+        ranges = words.overlap(first_cell.region, second_cell.region, limit=100_000)
+        found = Collision(first, first_cell, second, second_cell, ranges)
+        if first.site.pipe is PipeType.S and second.site.pipe is PipeType.S:
+            found.alike = _same_scalars(first, second) and first_cell is second_cell
+            self._settle(found)
+            return
+        if first.mark is True or isinstance(first.mark, Release):
+            found.after_first = self._bytes(found)
+        self.collisions.append(found)
+
+    def completed(self, instr: Instr) -> None:
+        """An instruction's effects are in memory: collisions it is part of may be settled."""
+        for found in self.collisions[:]:
+            if found.first is instr:
+                found.after_first = self._bytes(found)
+            elif found.second is instr:
+                found.after_second = self._bytes(found)
+            if found.after_first is not None and found.after_second is not None:
+                found.alike = found.after_first == found.after_second
+                self.collisions.remove(found)
+                self._settle(found)
+
+    def settle_all(self) -> None:
+        """The launch has ended: what never completed counts as different."""
+        for found in self.collisions:
+            self._settle(found)
+        self.collisions = []
+
+    def _bytes(self, found: Collision) -> bytes:
+        store: Storage = found.second_cell.store.store
+        if store is GM:
+            return b"".join(ctypes.string_at(a, b - a) for a, b in found.ranges)
+        return b"".join(store.mem[a:b].tobytes() for a, b in found.ranges)
+
+    def _settle(self, found: Collision) -> None:
+        if found.alike:
+            first, second = found.first, found.second
+            key = frozenset((first.site.span, second.site.span))
+            self.book.add("identical_write", key, lambda: self._identical(found))
+        else:
+            self._race(found.first, found.first_cell, found.second, found.second_cell, "write")
+
+    def _identical(self, found: Collision) -> Diagnostic:
+        first, second = found.first, found.second
+        name = words.name_of(second, found.second_cell.store.store, found.second_cell.region)
+        return make(
+            "identical_write",
+            f"{self._who(second)} and {self._who(first)} write equal bytes of {name} in no order",
+            second.site.span.labelled(words.party("written", second, first.core)),
+            first.site.span.labelled(words.party("written", first, second.core)),
+            notes=(f"{self._where(found.first_cell, found.second_cell)}; harmless as long as the bytes are equal",),
+            help="let one of them write, for example only the block or core with index 0",
+            pipes=(words.pipe(second), words.pipe(first)),
+        )  # fmt: skip
+
+    # --- races ------------------------------------------------------------------------------------------------------
+
+    def _race(self, first: Instr, first_cell: Cell, second: Instr, second_cell: Cell, what: str) -> None:
+        key = frozenset((first.site.span, second.site.span))
+        entry = self.book.add("race", key, lambda: self._describe(first, first_cell, second, second_cell, what))
+        self.pairs.setdefault((first.site.span, second.site.span), Pair(first, second, entry))
+
+    def _describe(
+        self, first: Instr, first_cell: Cell, second: Instr, second_cell: Cell, what: str
+    ) -> Diagnostic:
+        store: Storage = second_cell.store.store
+        name = words.name_of(second, store, first_cell.region)
+        did, does = VERBS[what]
+        verb = "reads" if does == "read" else "writes"
+        rounds = f" of {words.trips(second)}" if words.trips(second) else ""
+        earlier = f" of {words.trips(first)}" if words.trips(first) else ""
+        doing = "writing" if did == "written" else "reading"
+        message = (
+            f"{self._who(second)}{rounds} {verb} {name} while {self._who(first)}{earlier} may still be {doing} it"
+        )
+        spans = [
+            second.site.span.labelled(words.party(does, second, first.core)),
+            first.site.span.labelled(words.party(did, first, second.core)),
+        ]
+        for instr, cell, writes in ((second, second_cell, does == "written"), (first, first_cell, did == "written")):
+            inner = words.inner_span(instr, store, cell.region, writes)
+            if inner is not None:
+                spans.append(inner.labelled(f"inside `{instr.site.name}`"))
+        notes, near = self._near_miss(first, second)
+        return make(
+            "race", message, *spans, *near,
+            notes=(f"{self._where(first_cell, second_cell)}; nothing orders line {_line(first)} before line"
+                   f" {_line(second)}", *notes),
+            help=mend(first, second),
+            severity=self._severity(first, first_cell, second, second_cell),
+            core=words.short(second.core), pipes=(words.pipe(second), words.pipe(first)),
+        )  # fmt: skip
+
+    @staticmethod
+    def _severity(first: Instr, first_cell: Cell, second: Instr, second_cell: Cell) -> Severity | None:
+        """Both vector cores of a block doing the same work in place is only a warning."""
+        a, b = first.core, second.core
+        twins = a is not b and a.block == b.block and a.kind is b.kind is CoreKind.VECTOR
+        in_gm = first_cell.store.store is GM
+        return Severity.WARNING if twins and in_gm and first_cell is second_cell else None
+
+    def _who(self, instr: Instr) -> str:
+        cores = len(self.machine.cores) > 1
+        return f"`{instr.site.name}`" + (f" of {words.short(instr.core)}" if cores else "")
+
+    def _where(self, first: Cell, second: Cell) -> str:
+        store: Storage = second.store.store
+        return words.bytes_text(store, words.overlap(first.region, second.region), self.machine.buffers)
+
+    def _near_miss(self, first: Instr, second: Instr) -> tuple[tuple[str, ...], tuple[Span, ...]]:
+        """A wait on the wrong pipe, or a signal from the wrong pipe, that was meant to order the two."""
+        agent = first.core.index * LANES + first.site.lane
+        mine = self.order.pipes[second.core.index * LANES + second.site.lane]
+        for other in self.order.core(second.core.index):
+            if other.lane not in (mine.lane, PipeType.S.value) and other.of(agent) >= first.number and other.source:
+                wait = other.source[0]
+                return (f"line {_line(wait)} waits, but on {words.pipe(wait)}: that holds back {words.pipe(wait)} only",
+                        ), (wait.site.span.labelled(f"holds back {words.pipe(wait)} only"),)  # fmt: skip
+        return self._wrong_sender(first, second, mine)
+
+    def _wrong_sender(self, first: Instr, second: Instr, mine: Knowledge) -> tuple[tuple[str, ...], tuple[Span, ...]]:
+        if mine.source is None:
+            return (), ()
+        _, signal = mine.source
+        if signal is None or signal.core is not first.core or signal.number < first.number:
+            return (), ()
+        if signal.pipe is first.pipe:
+            return (), ()
+        sent, meant = words.pipe(signal), words.pipe(first)
+        text = f"line {_line(signal)} signals on {sent}, which did not wait for {meant}"
+        return (text,), (signal.site.span.labelled(f"says what {sent} has done, not {meant}"),)
+
+    # --- other conflicts ---------------------------------------------------------------------------------------------
+
+    def _overtaking(self, first: Instr, first_cell: Cell, second: Instr, second_cell: Cell) -> None:
+        pipe = words.pipe(second)
+        key = frozenset((first.site.span, second.site.span))
+
+        def describe() -> Diagnostic:
+            name = words.name_of(second, second_cell.store.store, first_cell.region)
+            return make(
+                "waw_hazard",
+                f"`{second.site.name}` writes {name} while the `{first.site.name}` before it on {pipe} may still be"
+                " writing it",
+                second.site.span.labelled(words.party("written", second, first.core)),
+                first.site.span.labelled(words.party("written", first, second.core)),
+                notes=(f"{self._where(first_cell, second_cell)}; {pipe} keeps several transfers in flight, so the first"
+                       " may land last",),
+                help=f"put pl.system.bar_{pipe.lower()}() between line {_line(first)} and line {_line(second)}",
+                core=words.short(second.core), pipes=(pipe,),
+            )  # fmt: skip
+
+        self.book.add("waw_hazard", key, describe)
+
+    def _lost(self, first: Instr, first_cell: Cell, second: Instr, second_cell: Cell) -> None:
+        key = frozenset((first.site.span, second.site.span))
+
+        def describe() -> Diagnostic:
+            name = words.name_of(first, first_cell.store.store, first_cell.region)
+            return make(
+                "lost_load",
+                f"what this `{first.site.name}` brought into {name} is overwritten by `{second.site.name}` before"
+                " anything read it",
+                first.site.span.labelled(words.party("loaded", first, second.core)),
+                second.site.span.labelled(words.party("overwritten", second, first.core)),
+                notes=(self._where(first_cell, second_cell),),
+                core=words.short(second.core), pipes=(words.pipe(first), words.pipe(second)),
+            )  # fmt: skip
+
+        self.book.add("lost_load", key, describe)
+
+    def _stale(self, first: Instr, first_cell: Cell, second: Instr, second_cell: Cell) -> None:
+        key = frozenset((first.site.span, second.site.span))
+
+        def describe() -> Diagnostic:
+            name = words.name_of(second, second_cell.store.store, first_cell.region)
+            return make(
+                "stale_operand",
+                f"`{second.site.name}` goes on adding to {name}, whose sum `{first.site.name}` has already taken out",
+                second.site.span.labelled(words.party("continued", second, first.core)),
+                first.site.span.labelled(words.party("taken out", first, second.core)),
+                notes=(f"{self._where(first_cell, second_cell)}; the next result contains this one",),
+                core=words.short(second.core), pipes=(words.pipe(second), words.pipe(first)),
+            )  # fmt: skip
+
+        self.book.add("stale_operand", key, describe)
+
+
+def _same_scalars(first: Instr, second: Instr) -> bool:
+    """Whether two scalar writes put the same value at the same place."""
+    if not (isinstance(first.site, OpSite) and isinstance(second.site, OpSite)):
+        return False
+    plain = [tuple(a for a in i.args if not isinstance(a, SimTensor)) for i in (first, second)]
+    return first.site.entry is second.site.entry and plain[0] == plain[1]
+
+
+def _line(instr: Instr) -> int:
+    return instr.site.span.line
+
+
+def mend(first: Instr, second: Instr) -> str | None:
+    """What orders two instructions for certain."""
+    p, q = words.pipe(first), words.pipe(second)
+    a, b = _line(first), _line(second)
+    if first.core is second.core:
+        pair = f"set_pipe=pl.PipeType.{p}, wait_pipe=pl.PipeType.{q}"
+        if comes_round(first, second):
+            return (
+                f"the order has to come round the loop: sync_src({pair}) after line {a}, sync_dst({pair}) before line"
+                f" {b}, one sync_src before the loop and one sync_dst behind it; or put the tile into a group with"
+                " mutex ids under auto_mutex"
+            )
+        return (
+            f"sync_src({pair}, event_id=...) after line {a} and sync_dst of the same three before line {b}; or put the"
+            " tile into a group with mutex ids under auto_mutex"
+        )
+    if first.core.block == second.core.block and first.core.kind is not second.core.kind:
+        return f"set_cross_core(pipe={p}) behind line {a} and wait_cross_core(pipe={q}) before line {b}, same event id"
+    return None
+
+
+def comes_round(first: Instr, second: Instr) -> bool:
+    """Whether the second belongs to a later round of a loop both are in, at or above the first."""
+    return first.trips != second.trips and _line(second) <= _line(first) and bool(_shared_loops((first, second)))
+
+
+def _shared_loops(instrs: Iterable[Instr]) -> tuple[str, ...]:
+    loops = [i.site.loops for i in instrs]
+    found = []
+    for names in zip(*loops, strict=False):
+        if len(set(names)) > 1:
+            break
+        found.append(names[0])
+    return tuple(found)

@@ -1,0 +1,92 @@
+"""One launch under the checks, in one or several schedules, with the cheap placement rules beside it."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from pypto_pro.diag import Diagnostic
+from pypto_pro.diag.errors import DiagnosticError
+from pypto_pro.ir.launch import BufferValue, Launch
+from pypto_pro.ir.nodes import Kernel
+from pypto_pro.runtime.options import Options
+from pypto_pro.runtime.placement import placement_findings
+from pypto_pro.runtime.specialise import written_params
+
+
+@dataclass
+class LookedAt:
+    """How far the runs of one launch looked."""
+
+    runs: list[dict[str, Any]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def as_dict(self, kernel: Kernel, launch: Launch) -> dict[str, Any]:
+        """The record of a report."""
+        shapes = {
+            p.name: list(a.dims)
+            for p, a in zip(kernel.params, launch.args, strict=True)
+            if isinstance(a, BufferValue) and a.dims
+        }
+        return {
+            "kernel": kernel.name,
+            "blocks": launch.block_dim,
+            "shapes": shapes,
+            "ran": True,
+            "runs": self.runs,
+            "notes": self.notes,
+        }
+
+
+def schedules(chosen: Options) -> Iterator[tuple[str, int]]:
+    """The schedules to run: the chosen one, then random ones with the seeds that follow."""
+    yield chosen.schedule, chosen.seed
+    for k in range(1, chosen.schedules):
+        yield "random", chosen.seed + k
+
+
+def run_checked(kernel: Kernel, launch: Launch, chosen: Options, looked: LookedAt) -> list[Diagnostic]:
+    """Findings of all schedules together. Buffers hold the results of the last run."""
+    from pypto_pro import interp
+    from pypto_pro.interp.checks import Checker
+
+    before = _saved(kernel, launch) if chosen.schedules > 1 else []
+    findings: dict[Any, Diagnostic] = {}
+    for number, (schedule, seed) in enumerate(schedules(chosen)):
+        if number:
+            _restore(before)
+        checker = Checker(kernel)
+        run = {"schedule": schedule, "seed": seed, "finished": True, "instructions": 0}
+        try:
+            result = interp.run(kernel, launch, schedule=schedule, seed=seed, observer=checker)
+            run |= {"finished": result.finished, "instructions": result.instructions}
+            found = checker.findings
+        except DiagnosticError as error:
+            run["finished"] = False
+            found = [error.diagnostic, *checker.findings]
+        looked.runs.append(run)
+        for finding in found:
+            findings.setdefault(_key(finding), finding)
+    return placement_findings(kernel, list(findings.values()))
+
+
+def _key(finding: Diagnostic) -> Any:
+    """Findings of two schedules at the same lines are one."""
+    return finding.code, frozenset((s.file, s.line) for s in finding.spans[:2])
+
+
+def _saved(kernel: Kernel, launch: Launch) -> list[tuple[int, bytes]]:
+    """The bytes of every buffer that the kernel may write."""
+    written = written_params(kernel)
+    return [
+        (value.address, ctypes.string_at(value.address, value.size_bytes))
+        for param, value in zip(kernel.params, launch.args, strict=True)
+        if isinstance(value, BufferValue) and param in written and value.size_bytes
+    ]
+
+
+def _restore(saved: list[tuple[int, bytes]]) -> None:
+    for address, data in saved:
+        ctypes.memmove(address, data, len(data))

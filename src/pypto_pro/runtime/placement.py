@@ -1,0 +1,52 @@
+"""The cheap rules of the layout report as findings of a check, joined with what the run showed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pypto_pro.diag import BY_KIND, Diagnostic, Severity
+from pypto_pro.diag.codes import CODES
+from pypto_pro.ir.nodes import Kernel
+from pypto_pro.memory.check import check_layout
+from pypto_pro.memory.extract import design_of_kernel
+from pypto_pro.memory.finding import LayoutFinding
+
+KINDS = ("address_overlap", "misaligned_slot", "over_capacity", "mx_scale_address")
+CHECK_CODES = {CODES[c].kind: c for c in ("M101", "M102", "M103", "M104", "M105")}
+EXPLAINED = ("race", "waw_hazard", "lost_load", "uninitialised_read")
+"""What two tiles that share bytes bring about."""
+
+
+def placement_findings(kernel: Kernel, found: list[Diagnostic]) -> list[Diagnostic]:
+    """The findings of a run and those about placement; what an overlap explains becomes its consequence."""
+    placed = [f for f in check_layout(design_of_kernel(kernel)).findings if f.diagnostic.kind in CHECK_CODES]
+    rest = list(found)
+    made: list[Diagnostic] = []
+    for finding in placed:
+        diagnostic = _own(finding, kernel.name)
+        if diagnostic.kind == "address_overlap":
+            caused = [f for f in rest if f.kind in EXPLAINED and _about(f, finding)]
+            if finding.facts.get("reason") != "live" and not caused:
+                continue  # the run saw every access ordered, which static evidence could not follow
+            rest = [f for f in rest if f not in caused]
+            effects = tuple(f"line {f.spans[0].line}: {f.message}" for f in caused)
+            diagnostic = replace(diagnostic, consequences=(*diagnostic.consequences, *effects))
+        made.append(diagnostic)
+    return sorted([*made, *rest], key=lambda f: (f.severity.rank, f.spans[0].line if f.spans else 0, f.code))
+
+
+def _own(finding: LayoutFinding, kernel: str) -> Diagnostic:
+    """Under the code of the checks."""
+    said = finding.diagnostic
+    code = CODES[CHECK_CODES[said.kind]]
+    severity = Severity.NOTE if code.severity is Severity.NOTE else said.severity
+    return replace(said, code=code.code, severity=severity, kernel=kernel)
+
+
+def _about(found: Diagnostic, overlap: LayoutFinding) -> bool:
+    """Whether a finding of the run is about one of the overlapping tiles."""
+    text = " ".join((found.message, *found.notes))
+    return any(f"`{name}`" in text for name in overlap.tiles)
+
+
+assert set(KINDS) <= set(BY_KIND)
