@@ -87,6 +87,14 @@ PROGRAMS = {
         "q = pl.struct_array(4, 'Q', v=1)\nfor i in pl.range(n):\n    q[i % 4].v += i\nfor i in pl.range(4):\n"
         "    c = q[i]\n    out[0, i] = c.v"
     ),
+    "slot of a moving index": (
+        "q = pl.struct_array(4, 'Q', v=0)\nk = n % 2\nc = q[k]\nk = k + 1\nd = q[k]\nk = 0\nc.v = 5\nd.v = 7\n"
+        "for i in pl.range(4):\n    out[0, i] = q[i].v"
+    ),
+    "slot out of a helper": (
+        "q = pl.struct_array(4, 'Q', v=0)\nk = n % 3\nc = slot(q, k)\nk = 3\nc.v = 5\n"
+        "for i in pl.range(4):\n    out[0, i] = q[i].v"
+    ),
     "field read before a call": "s = pl.struct('S', a=n)\nout[0, 0] = s.a + bump(s) + s.a",
     "string statement": "'a comment'\nout[0, 0] = n",
     "early return": "for i in pl.range(4):\n    out[0, i] = kind(i + n)",
@@ -105,6 +113,9 @@ HELPERS = '''
 def bump(s):
     s.a = s.a + 10
     return 1
+
+def slot(q, k):
+    return q[k]
 
 def kind(t):
     """Three ways out."""
@@ -185,6 +196,15 @@ def test_names_assigned_in_a_loop_are_run_time_numbers() -> None:
 def test_widening_in_a_loop_reads_it_again() -> None:
     body = "s = k\nfor i in pl.range(n):\n    s = s * 65536\nout[0, 0] = s"
     assert run(body, 2, 3, params="n: pl.DT_INT64, k: pl.DT_INT32")[0] == 3 * 65536**2
+
+
+@pytest.mark.parametrize("depth", [30, 90])
+def test_deep_nesting_is_read_or_answered(depth: int) -> None:
+    body = "".join("  " * i + f"if n > {i}:\n" for i in range(depth)) + "  " * depth + "a = 1"
+    try:
+        read(body)
+    except errors.ParserSyntaxError as error:
+        assert "nested" in error.message
 
 
 def test_return_ends_the_core() -> None:

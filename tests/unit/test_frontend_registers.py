@@ -88,12 +88,14 @@ REJECTED = [
     ("r = vf.nothing(t)", errors.InvalidOperationError, "unknown register operation"),
     ("a, b = vf.add(on, on, on)", SYNTAX, "does not give 2"),
     ("a = vf.load_align(t)\na = vf.full(1.0, on, dtype=pl.DT_FP16)", LOWERING, "use a new name"),
-    ("a = vf.add(t, t, on)", LOWERING, "is a register"),
+    ("a = vf.add(t, t, on)", LOWERING, "a register, found a tile"),
     ("pl.add(t, t, t)", SYNTAX, "vector function"),
     ("pl.system.bar_all()", SYNTAX, "vector function"),
     ("q = pl.make_tile(pl.TileType(shape=[16, 64], dtype=pl.DT_FP32), addr=0)", SYNTAX, "vector function"),
     ("s = pl.get_spr()", SYNTAX, "vector function"),
     ("q = t - 1", SYNTAX, "does not apply"),
+    ("for i in pl.range(0, 65536):\n    pass", SYNTAX, "from 0 to 65535"),
+    ("for i in pl.range(8, 0, -1):\n    pass", SYNTAX, "counts up"),
 ]
 
 

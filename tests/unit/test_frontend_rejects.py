@@ -193,7 +193,7 @@ OPS = [
     ("pl.add(*(1, 2))", SYNTAX, "starred"),
     ("pl.add(**n)", SYNTAX, "`**`"),
     ("pl.add(g, h.next(), 1.0)", SYNTAX, "take a slot with .next()"),
-    ("pl.add(x, x, x)", SYNTAX, "is a tile"),
+    ("pl.add(x, x, x)", SYNTAX, "a tile, found a tensor"),
     ("pl.load(g.next(), x, [0])", SYNTAX, "2 axes"),
     ("pl.load(g.next(), x, [-1, 0])", SYNTAX, "not negative"),
     ("pl.load(g.next(), x, [0, 0], order=[0, n])", FINAL, "compile-time"),

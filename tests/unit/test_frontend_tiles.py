@@ -106,6 +106,14 @@ def test_a_name_that_each_trip_binds_first_needs_no_copy() -> None:
     assert not statements(read_tiles(body + body.replace("g.", "h.")), CopyTile)
 
 
+def test_none_stands_for_no_tile_yet() -> None:
+    kernel = read_tiles(f"t = None\nif n > 1:\n    t = g.next()\n    pl.add(h[0], t, 1.0)\n{LOAD}")
+    assert len(statements(kernel, CopyTile)) == 1
+    body = "p = None\nfor i in pl.range(n):\n    if i > 0:\n        pl.add(h[0], p, 1.0)\n    p = g.next()"
+    assert len(statements(read_tiles(body), CopyTile)) == 2
+    read("p = None\nfor i in pl.range(n):\n    if i > 0:\n        q = p + 1\n    p = i")
+
+
 def test_different_id_counts_cannot_merge() -> None:
     more = "\nq = pl.make_tile_group(type=tt, addrs=0xC000, mutex_ids=[[5, 6]])\nz = pl.make_tile(tt, addr=0xE000)\n"
     for other in ("q.current()", "z"):

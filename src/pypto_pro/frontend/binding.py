@@ -7,10 +7,12 @@ import ast
 from pypto_pro.diag.errors import ParserTypeError
 from pypto_pro.frontend import order, registers
 from pypto_pro.frontend.context import Context
-from pypto_pro.frontend.loops import Repin
+from pypto_pro.frontend.edges import Repin
 from pypto_pro.frontend.values import (
+    ArrayValue,
     Foreign,
     Poison,
+    StructValue,
     Value,
     describe,
     is_expr,
@@ -45,6 +47,8 @@ def bind(ctx: Context, name: str, value: Value, node: ast.AST) -> None:
         frame.names[name] = _into(ctx, name, value, node)
     elif is_tile(value):
         frame.names[name] = value if order.is_stable(ctx, value) else ctx.bound(name, value, node)
+    elif isinstance(value, StructValue | ArrayValue):
+        frame.names[name] = order.settled(ctx, value, node, name)
     elif is_tensor(value) or not is_expr(value):
         frame.names[name] = value if not ctx.in_loop or _is_new(node) else order.settled(ctx, value, node, name)
 

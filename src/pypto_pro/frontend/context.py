@@ -135,6 +135,7 @@ class Context:
     tiles: dict[Var, Any] = field(default_factory=dict)  # TileDecl of a variable
     strides: dict[Var, tuple[int | None, ...] | None] = field(default_factory=dict)
     temporaries: set[Var] = field(default_factory=set)  # assigned at one place only
+    params: frozenset[Var] = frozenset()
     stable: set[Var] = field(default_factory=set)  # assigned once and for all: parameters, results of the front end
     owned: set[Var] = field(default_factory=set)  # structs made for merges
     simt_base: int = 0  # open frames when a SIMT entry is the innermost, 0 outside

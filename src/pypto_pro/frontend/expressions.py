@@ -25,10 +25,9 @@ FOREIGN = (TypeError, ValueError, ArithmeticError, LookupError, NotImplementedEr
 
 def evaluate(ctx: Context, node: ast.expr, hint: str | None = None) -> Value:
     """The value of an expression; what has no IR form is tried again as constant Python."""
-    ctx.depth += 1
-    if ctx.depth > MAX_DEPTH:
-        ctx.depth = 0
+    if ctx.depth >= MAX_DEPTH:
         raise ctx.error(ParserSyntaxError, f"the expression is nested deeper than {MAX_DEPTH} levels", node)
+    ctx.depth += 1
     block, length = ctx.block, len(ctx.block)
     try:
         return _build(ctx, node, hint)

@@ -12,10 +12,12 @@ import ast
 from collections.abc import Callable
 from typing import TypeAlias
 
-from pypto_pro.diag.errors import ParserSyntaxError, ParserTypeError, UnsupportedFeatureError
-from pypto_pro.frontend import branches, conditions, merge, operators, order, scan
+from pypto_pro.diag.errors import ParserError, ParserSyntaxError, ParserTypeError, UnsupportedFeatureError
+from pypto_pro.frontend import branches, conditions, edges, merge, operators, order, scan
 from pypto_pro.frontend.context import Context, Edge, FrameKind, Loop, deferred
+from pypto_pro.frontend.edges import Change, Repin
 from pypto_pro.frontend.values import (
+    NONE,
     Poison,
     StructValue,
     TupleValue,
@@ -29,22 +31,28 @@ from pypto_pro.frontend.values import (
     tensor_var,
 )
 from pypto_pro.ir import build
-from pypto_pro.ir.nodes import Block, Break, Const, Continue, CopyTensor, Expr, For, If, Local, Stmt, Var, While
-from pypto_pro.ir.types import INDEX, ScalarType, TensorType
+from pypto_pro.ir.nodes import (
+    Block,
+    Break,
+    Const,
+    Continue,
+    CopyTensor,
+    CopyTile,
+    Expr,
+    For,
+    If,
+    Local,
+    Slot,
+    Stmt,
+    Var,
+    While,
+)
+from pypto_pro.ir.types import INDEX, GroupType, ScalarType, TensorType
 
-Overrides: TypeAlias = "dict[str, ScalarType | Poison | None]"
+Overrides: TypeAlias = dict[str, Change]
 Make: TypeAlias = Callable[[Block, Var], Stmt]
 MAX_READINGS = 12
-
-
-class Repin(Exception):
-    """The loop must be read again with `name` kept as another type, or (Poison) not kept at all."""
-
-    def __init__(self, loop: Loop, name: str, change: ScalarType | Poison | None) -> None:
-        super().__init__(name)
-        self.loop = loop
-        self.name = name
-        self.change = change
+MAX_COUNTER = 65535
 
 
 def run_loop(ctx: Context, stmt: ast.For | ast.While, rest: list[ast.stmt]) -> bool | None:
@@ -81,10 +89,22 @@ def _for(ctx: Context, stmt: ast.For) -> bool:
     nodes = conditions.range_arguments(ctx, call)
     values = order.evaluate_all(ctx, nodes)
     start, stop, step = (_bound(ctx, value, node) for value, node in zip(values, nodes, strict=True))
+    if ctx.in_vector_function:
+        _check_counter((start, stop), step, ctx, call)
     if isinstance(step, Const) and step.value == 0:
         raise ctx.error(ParserSyntaxError, "the step of pl.range is not zero", nodes[2])
     name = target.id
     return _read(ctx, stmt, name, lambda body, var: For(var, start, stop, step, body, span=ctx.span(stmt)))
+
+
+def _check_counter(bounds: tuple[Expr, ...], step: Expr, ctx: Context, node: ast.AST) -> None:
+    """The loop counter of a register scope is an unsigned 16-bit number that counts up."""
+    for bound in bounds:
+        if isinstance(bound, Const) and not 0 <= bound.value <= MAX_COUNTER:
+            text = f"a loop bound in a vector function is from 0 to {MAX_COUNTER}, found {bound.value}"
+            raise ctx.error(ParserSyntaxError, text, node)
+    if isinstance(step, Const) and step.value < 0:
+        raise ctx.error(ParserSyntaxError, "a loop in a vector function counts up", node)
 
 
 def _bound(ctx: Context, value: Value, node: ast.AST) -> Expr:
@@ -144,12 +164,12 @@ class _Reader:
     def read(self, make: Make) -> bool:
         """Read head and body, close the edges, emit. Whether control goes on behind."""
         ctx, frame = self.ctx, self.ctx.frame
-        for name in sorted(self.changed):
-            if name in frame.names and name != self.target:
-                self._keep(name, frame.names[name])
         var = ctx.variable(self.target, INDEX) if self.target is not None else Var("", INDEX)
         if self.target is not None:
             self._keep_target(self.target, var)
+        for name in sorted(self.changed):
+            if name in frame.names and name != self.target:
+                self._keep(name, frame.names[name])
         body: list[Stmt] = []
         frame.looped = frame.looped | self.changed
         frame.loops.append(self.loop)
@@ -168,18 +188,18 @@ class _Reader:
         if isinstance(stmt, ast.While):
             test = conditions.condition(ctx, stmt.test)
             if test is False:
-                leave(ctx, stmt, is_break=True)
+                edges.leave(ctx, stmt, is_break=True)
                 ctx.emit(Break(span=ctx.span(stmt)))
                 return False
             if test is not True:
                 block: list[Stmt] = []
                 with ctx.into(block):
-                    leave(ctx, stmt, is_break=True)
+                    edges.leave(ctx, stmt, is_break=True)
                     ctx.emit(Break(span=ctx.span(stmt.test)))
                 ctx.emit(If(build.logical_not(test), deferred(block), (), span=ctx.span(stmt.test)))
         goes_on = ctx.execute(stmt.body)
         if goes_on:
-            close_trip(ctx, self.loop, stmt)
+            edges.close_trip(ctx, self.loop, stmt)
         return goes_on
 
     # --- names at the head -------------------------------------------------------------------------------------------
@@ -194,6 +214,8 @@ class _Reader:
             frame.names[name] = change
         elif isinstance(value, Poison):
             return
+        elif value == NONE and (sample := self._sample(name, frozenset())) is not None:
+            self._keep_later(name, sample)
         elif is_scalar(value) or is_ptr(value):
             type_ = change if isinstance(change, ScalarType) else value.type
             var = ctx.variable(name, type_)
@@ -205,6 +227,45 @@ class _Reader:
             carrier = self._carrier(name, value, moved=name in self.overrides)
             self.loop.carried[name] = carrier
             frame.names[name] = carrier
+
+    def _sample(self, name: str, seen: frozenset[str]) -> Expr | None:
+        """What the loop will assign to a name that is None before it: a number, or some slot of the tile's group.
+
+        Read ahead of time and for its type only; None when it depends on more than the names known here.
+        """
+        ctx = self.ctx
+        for stmt in scan.statements(self.stmt.body, ctx.core):
+            if not isinstance(stmt, ast.Assign) or name not in scan.targets(stmt) or name in seen:
+                continue
+            if isinstance(stmt.value, ast.Name) and stmt.value.id not in ctx.frame.names:
+                return self._sample(stmt.value.id, seen | {name})
+            mark = ctx.mark()
+            try:
+                value = ctx.evaluate(stmt.value)
+            except ParserError:
+                continue
+            finally:
+                ctx.go_back(mark)
+            if is_scalar(value):
+                return value
+            if is_tile(value):
+                groups = [v for v in order.roots(ctx, value) if isinstance(v.type, GroupType) and v in ctx.groups]
+                return Slot(groups[0], Const(0)) if groups else None
+        return None
+
+    def _keep_later(self, name: str, sample: Expr) -> None:
+        """A name that holds None so far: a tile starts as some slot of its group, a number as 0. Neither is a value."""
+        ctx = self.ctx
+        if isinstance(sample.type, ScalarType):
+            var = ctx.variable(name, sample.type)
+            order.assign(ctx, var, build.number(0, sample.type.dtype), self.stmt)
+            self.loop.pinned[name] = var
+            ctx.frame.names[name] = Local(var)
+            return
+        carrier = Local(merge.own_tile(ctx, name, sample, merge.id_count(ctx, sample)))
+        ctx.emit(CopyTile(carrier.var, sample, span=ctx.span(self.stmt)))
+        self.loop.carried[name] = carrier
+        ctx.frame.names[name] = carrier
 
     def _carrier(self, name: str, value: Value, moved: bool) -> Value:
         """An object of its own for a tile, tensor or struct, initialised from the value; tuples item by item.
@@ -285,78 +346,3 @@ class _Reader:
 
 def _ends_in_jump(edge: Edge) -> bool:
     return bool(edge.block) and isinstance(edge.block[-1], Break | Continue)
-
-
-# --- edges -----------------------------------------------------------------------------------------------------------
-
-
-def leave(ctx: Context, node: ast.AST, *, is_break: bool) -> None:
-    """Before a jump out of the trip: store what lives on, and remember the edge."""
-    loop = ctx.frame.loops[-1]
-    close_trip(ctx, loop, node)
-    (loop.exits if is_break else loop.repeats).append(Edge(ctx.block, dict(ctx.frame.names)))
-
-
-def close_trip(ctx: Context, loop: Loop, node: ast.AST) -> None:
-    """Store the current values of pinned and carried names where the next trip and the code behind look for them."""
-    frame = ctx.frame
-    pairs: list[tuple[Value, Value]] = []
-    for name, var in loop.pinned.items():
-        value = frame.names[name]
-        if value == Local(var):
-            continue
-        if isinstance(value, Poison):
-            raise Repin(loop, name, value)
-        if is_scalar(value) and isinstance(var.type, ScalarType):
-            shared = build.merged(var.type.dtype, build.kind_of(value))
-            if shared is not None and shared is not var.type.dtype and shared.bits() > var.type.dtype.bits():
-                raise Repin(loop, name, ScalarType(shared))
-            if shared is not None:
-                pairs.append((Local(var), build.convert(value, var.type)))
-                continue
-        if is_ptr(value) and value.type == var.type:
-            pairs.append((Local(var), value))
-            continue
-        raise Repin(loop, name, merge.mixed(ctx, name, [Local(var), value], node))
-    for name, carrier in loop.carried.items():
-        value = frame.names[name]
-        if value != carrier:
-            pairs.append((carrier, _carried(ctx, loop, name, carrier, value, node)))
-    for copy in merge.copies(ctx, pairs, node):
-        ctx.emit(copy)
-
-
-def _carried(ctx: Context, loop: Loop, name: str, carrier: Value, value: Value, node: ast.AST) -> Value:
-    """The value to store in a carrier; Repin when the carrier cannot take it."""
-    if isinstance(value, Poison):
-        raise Repin(loop, name, value)
-    if is_tile(carrier) and is_tile(value) and carrier.type == value.type:
-        if merge.id_count(ctx, carrier) == merge.id_count(ctx, value):
-            return value
-        text = f"`{name}` carries different numbers of mutex ids before the loop and in it"
-        raise Repin(loop, name, Poison(ParserTypeError, text, ctx.span(node)))
-    if is_tensor(carrier) and is_tensor(value) and merge.tensor_type([carrier, value]) is not None:
-        if isinstance(carrier, Local) and all(dim is None for dim in carrier.var.type.dims):  # type: ignore[union-attr]
-            return value
-        raise Repin(loop, name, None)
-    if isinstance(carrier, StructValue) and isinstance(value, StructValue) and carrier.type == value.type:
-        if carrier.place.var in ctx.owned:
-            return value
-        raise Repin(loop, name, None)
-    if isinstance(carrier, TupleValue) and isinstance(value, TupleValue) and merge.same_shape(carrier, value):
-        items = zip(carrier.items, value.items, strict=True)
-        return TupleValue(tuple(_tuple_item(ctx, loop, name, a, b, node) for a, b in items), value.names)
-    raise Repin(loop, name, merge.mixed(ctx, name, [carrier, value], node))
-
-
-def _tuple_item(ctx: Context, loop: Loop, name: str, carrier: Value, value: Value, node: ast.AST) -> Value:
-    if carrier == value:
-        return value
-    if is_scalar(carrier) and is_scalar(value):
-        if isinstance(carrier, Const):
-            raise Repin(loop, name, None)
-        if merge.alike(carrier.type, value.type):
-            return value
-    if is_ptr(carrier) and is_ptr(value) and carrier.type == value.type:
-        return value
-    return _carried(ctx, loop, name, carrier, value, node)

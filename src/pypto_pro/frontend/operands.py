@@ -69,10 +69,12 @@ def argument(ctx: Context, entry: OpEntry, param: Param, value: Value, node: ast
     if kind not in spec.kinds:
         wanted = " or ".join(_WORDS[k] for k in Kind if k in spec.kinds)
         more = "; take a slot with .next(), .current() or [i]" if isinstance(value, GroupValue) else ""
-        raise TypeError(f"`{param.name}` of {entry.key} is {wanted}, found {describe(value)}{more}")
+        raise TypeError(f"{param.name} must be {wanted}, found {describe(value)}{more}")
     if is_tile(value):
         type_ = value.type
         assert isinstance(type_, TileType)
+        if len(type_.shape) != 2:
+            raise ValueError(f"{param.name} tile must be 2D, found shape {list(type_.shape)}")
         if spec.spaces and type_.space not in spec.spaces:
             wanted = " or ".join(space.name for space in spec.spaces)
             raise ValueError(f"`{param.name}` of {entry.key} is a tile in {wanted}, found one in {type_.space.name}")

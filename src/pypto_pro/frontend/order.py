@@ -4,9 +4,20 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pypto_pro.frontend.context import Context
-from pypto_pro.frontend.values import StructValue, TupleValue, Value, is_expr, is_ptr, is_scalar, is_tensor, is_tile
+from pypto_pro.frontend.values import (
+    ArrayValue,
+    StructValue,
+    TupleValue,
+    Value,
+    is_expr,
+    is_ptr,
+    is_scalar,
+    is_tensor,
+    is_tile,
+)
 from pypto_pro.ir import walk
 from pypto_pro.ir.nodes import Assign, Const, Dim, Expr, Field, Local, Place, Query, Slot, TileAttr, Var
 from pypto_pro.ir.types import GroupType, TileType
@@ -75,9 +86,10 @@ def settled(ctx: Context, value: Value, node: ast.AST, name: str = "_t") -> Valu
     match value:
         case TupleValue(items, names):
             return TupleValue(tuple(settled(ctx, item, node, name) for item in items), names)
-        case StructValue(Place(index=index) as place) if index is not None and not isinstance(index, Const | Local):
-            moved = Place(place.var, ctx.bound("_i", index, node), place.path, place.element, place.type)
-            return StructValue(moved)
+        case StructValue(place):
+            return StructValue(_settled_place(ctx, place, node))
+        case ArrayValue(owner, field, type_):
+            return ArrayValue(_settled_place(ctx, owner, node), field, type_)
     if not is_expr(value) or is_stable(ctx, value):
         return value
     if is_scalar(value) or is_ptr(value) or is_tile(value):
@@ -85,11 +97,20 @@ def settled(ctx: Context, value: Value, node: ast.AST, name: str = "_t") -> Valu
     return value
 
 
+def _settled_place(ctx: Context, place: Place, node: ast.AST) -> Place:
+    """The place with the slot that its index chooses now."""
+    if place.index is None or is_stable(ctx, place.index):
+        return place
+    return replace(place, index=ctx.bound("_i", place.index, node))
+
+
 def is_stable(ctx: Context, value: Expr) -> bool:
     """Whether the expression gives the same for ever: constants, coordinates, dims, declared tiles, fixed slots."""
     match value:
-        case Const() | Query() | Dim():
+        case Const() | Query():
             return True
+        case Dim(tensor):
+            return tensor in ctx.params or not ctx.in_loop
         case Slot(index=Const()):
             return True
         case Local(var):

@@ -116,6 +116,7 @@ class _Reader:
         scope = closure.Closure(constants, self.captured.enclosing, fn.__globals__, self.seen)
         ctx.frames.append(Frame(FrameKind.KERNEL, fn.__name__, self.source, scope, Liveness(body, core)))
         ctx.expanding.append(fn)
+        ctx.params = frozenset(self.params)
         for var in self.params:
             ctx.pool[var.name] = 1
             ctx.stable.add(var)

@@ -35,6 +35,7 @@ def is_register_call(ctx: Context, node: ast.Call) -> bool:
 def call(ctx: Context, key: str, node: ast.Call, hint: str | None) -> Value | None:
     """A register op: a statement, or the right side of `name = vf.op(...)` (`hint` is the name)."""
     entry = _entry(ctx, key, node)
+    _check_arity(ctx, entry, node)
     if not entry.results:
         return opcalls.call(ctx, entry, node, None)
     if hint is None and NESTABLE not in entry.facets:
@@ -51,6 +52,9 @@ def assign(ctx: Context, node: ast.Call, names: list[str]) -> Value | None:
     entry = _entry(ctx, f"{NAMESPACE}.{node.func.attr}", node)
     if not entry.results:
         return None
+    _check_arity(ctx, entry, node)
+    if len(set(names)) != len(names):
+        raise ctx.error(LoweringError, f"the results of `{entry.name}` need different registers", node)
     return _give(ctx, entry, node, list(names))
 
 
@@ -66,6 +70,21 @@ def _entry(ctx: Context, key: str, node: ast.Call) -> OpEntry:
     if entry.kind != "op":
         raise ctx.error(ParserSyntaxError, f"`{key}` cannot be called; registers are made by assignment", node)
     return entry
+
+
+def _check_arity(ctx: Context, entry: OpEntry, node: ast.Call) -> None:
+    """LoweringError for too many or too few operands; what else does not fit the signature is told by binding."""
+    positional = [p for p in entry.params if not p.keyword_only]
+    if any(isinstance(arg, ast.Starred) for arg in node.args):
+        return
+    given = len(node.args)
+    if given > len(positional):
+        text = f"`{entry.name}` takes {len(positional)} operands at most, found {given}"
+        raise ctx.error(LoweringError, text, node)
+    by_name = {keyword.arg for keyword in node.keywords}
+    missing = [f"`{p.name}`" for p in positional[given:] if p.required and p.name not in by_name]
+    if missing:
+        raise ctx.error(LoweringError, f"`{entry.name}` misses {', '.join(missing)}", node)
 
 
 def _give(ctx: Context, entry: OpEntry, node: ast.Call, names: Sequence[str | None]) -> Value | None:

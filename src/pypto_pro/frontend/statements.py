@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from pypto_pro.diag.errors import ParserSyntaxError, ParserTypeError, UnsupportedFeatureError
-from pypto_pro.frontend import binding, branches, elements, expressions, fields, loops, scan
+from pypto_pro.frontend import binding, branches, edges, elements, expressions, fields, loops, scan
 from pypto_pro.frontend.context import Context, FrameKind, ReturnSite
 from pypto_pro.frontend.values import (
     ArrayValue,
@@ -165,7 +165,7 @@ def _jump(ctx: Context, stmt: ast.Break | ast.Continue) -> None:
     word = "break" if isinstance(stmt, ast.Break) else "continue"
     if not ctx.frame.loops:
         raise ctx.error(ParserSyntaxError, f"`{word}` stands outside a loop", stmt)
-    loops.leave(ctx, stmt, is_break=isinstance(stmt, ast.Break))
+    edges.leave(ctx, stmt, is_break=isinstance(stmt, ast.Break))
     span = ctx.span(stmt)
     ctx.emit(Break(span=span) if isinstance(stmt, ast.Break) else Continue(span=span))
 
