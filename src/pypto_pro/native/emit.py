@@ -25,11 +25,25 @@ def vector(lanes: int, element: Any) -> Any:
     return ir.VectorType(element, lanes)
 
 
+class _Splat:
+    """A vector constant whose lanes are equal, as llvmlite's instructions want an operand: one lane's text, not all."""
+
+    def __init__(self, type_: Any, text: str) -> None:
+        self.type = type_
+        self.text = text
+
+    def get_reference(self) -> str:
+        """The operand's text."""
+        return self.text
+
+
 def splat(type_: Any, value: int | float) -> Any:
     """A constant of a scalar or vector type with every lane equal."""
-    if isinstance(type_, ir.VectorType):
-        return ir.Constant(type_, [ir.Constant(type_.element, value)] * type_.count)
-    return ir.Constant(type_, value)
+    if not isinstance(type_, ir.VectorType):
+        return ir.Constant(type_, value)
+    if value == 0 and str(value) != "-0.0":
+        return ir.Constant(type_, None)
+    return _Splat(type_, f"splat ({ir.Constant(type_.element, value)})")
 
 
 def like(type_: Any, element: Any) -> Any:

@@ -29,7 +29,7 @@ def spread(code: Code, value: Value, count: int) -> Value:
     """A scalar SSA value in every lane."""
     type_ = vector(count, value.type)
     if isinstance(value, ir.Constant):
-        return splat(type_, value.constant)
+        return splat(type_, value.constant if value.constant is not None else 0)
     undefined = ir.Constant(type_, ir.Undefined)
     first = code.b.insert_element(undefined, value, I32(0))
     return code.b.shuffle_vector(first, undefined, ir.Constant(vector(count, I32), [I32(0)] * count))

@@ -32,6 +32,7 @@ BOX = 16
 OPERANDS = {D.DT_FP16: F32, D.DT_BF16: F32, D.DT_FP32: F32, D.DT_INT8: I32}
 """Operand dtypes and what they are widened to."""
 MAX_EXTENT = 4095
+UNROLL = 4
 
 
 def shape() -> tuple[int, int, int]:
@@ -116,12 +117,13 @@ def emit_block(module: Any, element: Any, box: int) -> None:
         for slot in row:
             code.store(zero, slot)
     whole = code.b.and_(depth, I64(-box))
-    with code.loop(0, whole, box, name="k") as k:
-        group = code.at(a, code.b.mul(code.b.udiv(k, I64(box)), a_step))
-        for step in range(box):
-            _multiply(code, sums, code.at(group, 4 * step), b, code.b.add(k, I64(step)), element, box)
+    with code.loop(0, whole, UNROLL, name="k") as k:
+        group = code.at(a, code.b.mul(code.b.lshr(k, I64(box.bit_length() - 1)), a_step))
+        within = code.at(group, code.b.mul(code.b.and_(k, I64(box - 1)), I64(4)))
+        for step in range(UNROLL):
+            _multiply(code, sums, code.at(within, 4 * step), b, code.b.add(k, I64(step)), element, box)
     with code.loop(whole, depth, name="k_rest") as k:
-        group = code.at(a, code.b.mul(code.b.udiv(whole, I64(box)), a_step))
+        group = code.at(a, code.b.mul(code.b.lshr(whole, I64(box.bit_length() - 1)), a_step))
         within = code.b.mul(code.b.sub(k, whole), I64(4))
         _multiply(code, sums, code.at(group, within), b, k, element, box)
     _store_block(code, sums, acc, acc_step, rows, columns, first, element)
@@ -194,19 +196,27 @@ def emit_product(module: Any, element: Any, box: int) -> None:
 
 
 @cache
-def functions() -> dict[str, int]:
-    """Addresses of the engine's functions."""
+def functions(dtype: DataType) -> dict[str, int]:
+    """Addresses of the engine's functions for one operand dtype."""
     module = ir.Module("matrix")
-    exports = []
+    element, box = OPERANDS[dtype], elements_per_block(dtype)
+    emit_left(module, dtype)
+    emit_right(module, dtype)
+    emit_block(module, element, box)
+    emit_product(module, element, box)
+    exports = tuple(f"mm_{part}_{dtype.to_string()}" for part in ("left", "right"))
+    product = f"mm_{suffix(element)}_{box}"
+    found = engine.link(engine.compile_module(str(module)), (*exports, product), {})
+    return {**{name: found[name] for name in exports}, f"mm_product_{dtype.to_string()}": found[product]}
+
+
+def helpers(code: bytes) -> dict[str, int]:
+    """Addresses of the engine's functions object code mentions."""
+    found: dict[str, int] = {}
     for dtype in OPERANDS:
-        emit_left(module, dtype)
-        emit_right(module, dtype)
-        exports += [f"mm_left_{dtype.to_string()}", f"mm_right_{dtype.to_string()}"]
-    for element, box in sorted({(t, elements_per_block(d)) for d, t in OPERANDS.items()}, key=str):
-        emit_block(module, element, box)
-        emit_product(module, element, box)
-        exports.append(f"mm_{suffix(element)}_{box}")
-    return engine.link(engine.compile_module(str(module)), tuple(exports), {})
+        if f"mm_left_{dtype.to_string()}".encode() in code:
+            found.update(functions(dtype))
+    return found
 
 
 class MatrixEngine(Emitter):
@@ -217,7 +227,6 @@ class MatrixEngine(Emitter):
         if lhs.dtype not in OPERANDS or rhs.dtype is not lhs.dtype:
             return NotImplemented
         code, box = self.code, elements_per_block(lhs.dtype)
-        element = OPERANDS[lhs.dtype]
         m, k, n = lhs.vr, lhs.vc, rhs.vc
         rows, depth, columns = _up(m, BOX), _up(k, box), _up(n, BOX)
         self.require(
@@ -234,7 +243,7 @@ class MatrixEngine(Emitter):
             code.call(f"mm_left_{name}", VOID, [self.pointer(lhs), left, (rows * depth).value])
             code.call(f"mm_right_{name}", VOID, [self.pointer(rhs), right, depth.value, columns.value])
             args = [left, right, self.pointer(dst), m.value, k.value, n.value, self._first(bias, accumulate)]
-            code.call(f"mm_{suffix(element)}_{box}", VOID, args)
+            code.call(f"mm_product_{name}", VOID, args)
         return None
 
     def _holds(self, tile: Tile, size: Scalar) -> Scalar:

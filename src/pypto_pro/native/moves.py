@@ -43,6 +43,8 @@ class End:
     dtype: DataType
     run_axis: int | None
     """The axis whose neighbours are neighbours in memory, inside a block of `axes[run_axis].block` (0: everywhere)."""
+    is_column: bool = False
+    """A tile of one column."""
     streams: Value | None = None
     """i1: what is written here is too much to keep in the caches, so writes should pass them by."""
 
@@ -61,7 +63,7 @@ class Moves(Emitter):
         geo = tile_geometry(tile.type, box.row_extent, box.col_extent) if _static(box) else _geometry(tile, box)
         axes = geo.axes
         run = next(k for k in (COL, ROW) if isinstance(axes[k].inner, int) and axes[k].inner == 1)
-        return End(self.pointer(tile), axes, (box.r0, box.c0), tile.dtype, run)
+        return End(self.pointer(tile), axes, (box.r0, box.c0), tile.dtype, run, tile.type.cols == 1)
 
     def _box_fits(self, tile: Tile, end: End, rows: Scalar, cols: Scalar) -> Scalar:
         """Whether a box lies inside the tile's space (both axis functions grow)."""
@@ -302,7 +304,8 @@ class Moves(Emitter):
         with self.if_((height > 0) & (width > 0)):
             fits = self._box_fits(dst, to, self.scalar(fill_rows), self.scalar(fill_cols))
             self.require(fits, self._window_fits(src, of, height, width))
-            self._pad(to, height, width, self.scalar(fill_rows), self.scalar(fill_cols), fill)
+            if fill_rows is not rows or fill_cols is not cols:
+                self._pad(to, height, width, self.scalar(fill_rows), self.scalar(fill_cols), fill)
             self._window_copy(to, of, height, width, None, window=of)
         return None
 
@@ -329,16 +332,13 @@ class Moves(Emitter):
         return None
 
     def _window_copy(self, to: End, of: End, rows: Scalar, cols: Scalar, change: Any, window: End) -> None:
-        """Runs when the window's inner axis is contiguous, which only the run can tell; elements otherwise."""
-        if window.run_axis is None:
+        """Runs; a window whose inner axis is not contiguous takes the meaning, unless it is one column of elements."""
+        if window.run_axis is None or (to if window is of else of).is_column:
             self._elements(to, of, rows, cols, change)
             return
         unit, contiguous = self._unit(window)
-        with self.code.b.if_else(contiguous.value) as (yes, no):
-            with yes:
-                self._copy(unit if window is to else to, unit if window is of else of, rows, cols, change)
-            with no:
-                self._elements(to, of, rows, cols, change)
+        self.require(contiguous)
+        self._copy(unit if window is to else to, unit if window is of else of, rows, cols, change)
 
     def _pad(self, to: End, rows: Scalar, cols: Scalar, fill_rows: Scalar, fill_cols: Scalar, fill: int) -> None:
         """Bits `fill` in the part of fill_rows x fill_cols outside rows x cols."""

@@ -95,7 +95,7 @@ def load(symbol: str, text: str) -> None:
 def _link(symbol: str, code: bytes) -> None:
     with _lock:
         if symbol not in _addresses:
-            helpers = {**runner.helpers(code), **(matrix.functions() if b"mm_" in code else {})}
+            helpers = {**runner.helpers(code), **matrix.helpers(code)}
             _addresses.update(engine.link(code, (symbol,), {**_addresses, **helpers}))
 
 

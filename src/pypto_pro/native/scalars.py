@@ -7,6 +7,7 @@ even in their type. What C leaves undefined is defined here: x // 0 = 0, x % 0 =
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
 from typing import Any
 
@@ -140,6 +141,9 @@ class Scalar:
         lhs, rhs = self.value, self._other(other)
         if swapped:
             lhs, rhs = rhs, lhs
+        simpler = _folded(op, lhs, rhs) if self.dtype is D.DT_INDEX else None
+        if simpler is not None:
+            return self._with(simpler)
         dtype = D.DT_BOOL if op in COMPARISONS else self.dtype
         return Scalar(self.code, binary(self.code, op, lhs, rhs, self.dtype), dtype)
 
@@ -170,6 +174,9 @@ class Scalar:
     def _floor(self, other: Any) -> tuple[Scalar, Scalar]:
         """Quotient and remainder as Python's `divmod`."""
         code, b = self.code, self.code.b
+        if isinstance(other, int) and other > 0 and isinstance(self.value, ir.Constant) and self.dtype is D.DT_INDEX:
+            known = divmod(_signed(self.value.constant), other)
+            return self._with(ir.Constant(I64, known[0])), self._with(ir.Constant(I64, known[1]))
         if isinstance(other, int) and other > 0 and other & (other - 1) == 0:
             quotient = b.ashr(self.value, splat(self.value.type, other.bit_length() - 1))
             return self._with(quotient), self._with(b.and_(self.value, splat(self.value.type, other - 1)))
@@ -235,6 +242,36 @@ class Scalar:
         model = then if isinstance(then, Scalar) else other
         left, right = (x.value if isinstance(x, Scalar) else codecs.constant(x, model.dtype) for x in (then, other))
         return Scalar(self.code, self.code.b.select(self.value, left, right), model.dtype)
+
+
+def _folded(op: str, lhs: Value, rhs: Value) -> Value | None:
+    """INDEX arithmetic with constants that needs no instruction; None for the rest. Less text, faster compilation."""
+    left, right = (v.constant if isinstance(v, ir.Constant) else None for v in (lhs, rhs))
+    match op, left, right:
+        case "+", 0, _:
+            return rhs
+        case ("+" | "-"), _, 0:
+            return lhs
+        case "*", 1, _:
+            return rhs
+        case "*", _, 1:
+            return lhs
+        case "*", _, 0:
+            return rhs
+        case "*", 0, _:
+            return lhs
+    if left is None or right is None or op not in _PYTHON:
+        return None
+    return ir.Constant(I64, _signed(_PYTHON[op](_signed(left), _signed(right))))
+
+
+_PYTHON = {"+": operator.add, "-": operator.sub, "*": operator.mul, "min": min, "max": max}
+
+
+def _signed(number: int) -> int:
+    """A 64-bit pattern as a signed number."""
+    number &= (1 << 64) - 1
+    return number - (1 << 64) if number >> 63 else number
 
 
 def index_value(code: Code, number: Any) -> Value:
