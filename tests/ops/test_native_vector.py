@@ -14,7 +14,7 @@ from ops.harness import Bench, Case, G, T
 from ops.native_bench import check_native, run_native
 from ops.vector_model import edges
 from pypto_pro.dtypes import DataType as D
-from pypto_pro.enums import RoundMode
+from pypto_pro.enums import MemorySpace, RoundMode
 from pypto_pro.ir.types import ScalarType
 from pypto_pro.numerics import TILE_CASTS
 from pypto_pro.ops import rules
@@ -169,6 +169,26 @@ def test_casts(source: D, target: D, mode: RoundMode) -> None:
     if target.bits() <= source.bits() and not target.is_sub_byte and not source.is_sub_byte:
         same = T((4, 64), source, A, (3, 37))
         check_native(Case("cast", {"out": T((4, 64), target, A, (3, 37)), "src": same}, {"mode": mode}, values=None))
+
+
+@pytest.mark.parametrize(("op", "low", "high", "bound"), [("exp", -104.0, 89.0, 1.05), ("log", 0.0, 1e4, 0.9)])
+def test_native_functions_keep_their_bound(op: str, low: float, high: float, bound: float) -> None:
+    """Distance from the exact value in units of the last place, FP32; subnormal results included."""
+    rows, cols = 64, 256
+    bench = Bench(Case(op, {"out": T((rows, cols)), "src": T((rows, cols), addr=0x10000)}))
+    exact = {"exp": np.exp, "log": np.log}[op]
+    rng = np.random.default_rng(1)
+    worst = 0.0
+    for _ in range(12):
+        x = rng.uniform(low, high, (rows, cols)).astype(np.float32)
+        bench.named["src"].put(x)
+        found = run_native(bench).memories[MemorySpace.Vec][: x.nbytes].view(np.float32).reshape(rows, cols)
+        with np.errstate(all="ignore"):
+            wanted = exact(x.astype(np.float64))
+            spacing = np.spacing(np.abs(wanted).astype(np.float32)).astype(np.float64)
+            inside = np.isfinite(wanted.astype(np.float32)) & (wanted != 0)
+        worst = max(worst, float((np.abs(found - wanted) / spacing)[inside].max()))
+    assert 0.5 < worst < bound
 
 
 def test_overlap_and_overrun_take_the_meaning() -> None:

@@ -98,7 +98,7 @@ _comparison("cmps", with_scalar=True)
 
 
 def _sel(out: VecOut, mask: VecIn, lhs: VecIn, rhs: VecOrScalar, tmp: VecScratch) -> Chosen:
-    """`select`."""
+    """`select` under its old name."""
     return "select", {"out": out, "mask": mask, "lhs": lhs, "rhs": rhs, "tmp": tmp}
 
 
