@@ -67,11 +67,11 @@ def _initialise() -> None:
 
 
 @cache
-def _target_machine() -> Any:
+def _target_machine(opt: int = 2) -> Any:
     machine = host()
     target = llvm.Target.from_default_triple()
     return target.create_target_machine(
-        cpu=machine.name, features=machine.features, opt=2, reloc="pic", codemodel="small", jit=True
+        cpu=machine.name, features=machine.features, opt=opt, reloc="pic", codemodel="small", jit=True
     )
 
 
@@ -79,6 +79,9 @@ def _target_machine() -> Any:
 def _jit() -> Any:
     return llvm.create_lljit_compiler(_target_machine())
 
+
+LONG_TEXT = 100_000
+"""Characters of a program from which compiling it well costs more than it can bring."""
 
 _lock = threading.RLock()
 _names = itertools.count()
@@ -90,42 +93,44 @@ def object_key(text: str) -> str:
     return hashlib.sha256(f"{host().key}\n{text}".encode()).hexdigest()
 
 
-def compile_module(text: str) -> bytes:
-    """Object code of an LLVM module given as text; from the cache when it is there."""
-    key = object_key(text)
+def compile_module(text: str, glue: bool = False) -> bytes:
+    """Object code of an LLVM module given as text; from the cache when it is there.
+
+    glue: the module is a core program, whose time goes into the functions it calls; a long one is compiled quickly
+    instead of well.
+    """
+    quick = glue and len(text) > LONG_TEXT
+    key = object_key(f"{quick} {text}")
     with _lock:
         found = objects.load(key)
         if found is None:
-            found = generate(text)
+            found = generate(text, quick)
             objects.save(key, found)
     return found
 
 
-def generate(text: str) -> bytes:
+def generate(text: str, quick: bool = False) -> bytes:
     """Object code of a module, not cached."""
-    machine = _target_machine()
+    machine = _target_machine(0 if quick else 2)
     module = llvm.parse_assembly(text)
     module.verify()
-    _optimise(module)
+    _optimise(module, quick)
     return bytes(machine.emit_object(module))
 
 
-def _optimise(module: Any) -> None:
+def _optimise(module: Any, quick: bool = False) -> None:
     """The passes our code needs, a third of the time of the standard pipeline: it is already vectors and simple loops.
 
     Slots become registers, redundant loads and arithmetic go; invariants are moved out of loops by the code generator.
     """
     tuning = llvm.create_pipeline_tuning_options(speed_level=2)
     builder = llvm.create_pass_builder(_target_machine(), tuning)
+    well = ("sroa", "instruction_combine", "simplify_cfg", "new_gvn", "instruction_combine", "simplify_cfg")
     for function in module.functions:
         if not function.is_declaration:
             passes = llvm.create_new_function_pass_manager()
-            passes.add_sroa_pass()
-            passes.add_instruction_combine_pass()
-            passes.add_simplify_cfg_pass()
-            passes.add_new_gvn_pass()
-            passes.add_instruction_combine_pass()
-            passes.add_simplify_cfg_pass()
+            for name in ("sroa", "simplify_cfg") if quick else well:
+                getattr(passes, f"add_{name}_pass")()
             passes.run(function, builder)
 
 

@@ -56,7 +56,7 @@ def compile(kernel: Kernel) -> CompiledKernel:
 
 
 def _load(program: ProgramCode) -> int:
-    code = engine.compile_module(program.text)
+    code = engine.compile_module(program.text, glue=True)
     known = opcode.addresses(code)
     imports = {name: known[name] for name in program.symbols}
     return engine.link(code, (program.symbol,), imports)[program.symbol]

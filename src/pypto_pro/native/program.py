@@ -233,7 +233,8 @@ class CoreProgram(Statements):
             self._do(stmt, pipe or SCALAR_PIPE, DO_UNIT_WAIT, lambda: (self._unit_flag_index(stmt), I64(before)))
 
         def record() -> Value:
-            _, current, _ = self._resolved(stmt)
+            # where the call may suspend, operands are evaluated anew at the place it is resumed at
+            current = self._resolved(stmt)[1] if self._queues(pipe or SCALAR_PIPE) else operands
             memory = self.record_memory(signature.size)
             write_record(self.code, memory, signature, site, current)
             return memory
@@ -284,10 +285,14 @@ class CoreProgram(Statements):
             self._records[rounded] = self.code.bytes_slot(rounded)
         return self._records[rounded]
 
+    def _queues(self, pipe: PipeType) -> bool:
+        """Whether instructions of a pipe may have to wait in its queue."""
+        return self.plan.queues and pipe is not SCALAR_PIPE
+
     def issue(self, symbol: str, size: int, record: Callable[[], Value], pipe: PipeType, site: int) -> None:
         """Call an op function, or queue the call when its pipe is waiting."""
         self.symbols.add(symbol)
-        if not self.plan.queues or pipe is SCALAR_PIPE:
+        if not self._queues(pipe):
             self.code.call(symbol, VOID, [self.core, record()])
             return
 
