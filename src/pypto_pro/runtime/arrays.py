@@ -31,8 +31,13 @@ class HostArray:
     writeable: bool
     owner: Any
     """What keeps the memory alive."""
+    why_read_only: str = "a read-only array"
 
 
+HOST_DEVICES = {"cpu"}
+"""Types of torch devices whose memory is this process's; the stand-in for the NPU adds its own."""
+
+_GRAD = "a tensor that requires grad; autograd cannot see what a kernel writes: pass `.detach()` or use torch.no_grad()"
 _C_CONTIGUOUS, _ALIGNED, _WRITEABLE = 0x1, 0x100, 0x400
 _NUMPY: dict[Any, DataType | None] = {}
 _TORCH: dict[Any, DataType | None] = {}
@@ -105,7 +110,9 @@ def quick_reader(rank: int, fixed: Sequence[tuple[int, int]], dtype: DataType, m
         if torch is None or kind is not torch.Tensor or value.dtype is not getattr(torch, torch_name, None):
             return None
         shape = tuple(value.shape)
-        if not (value.is_cpu and value.layout is torch.strided and value.is_contiguous() and fits(shape)):
+        if value.requires_grad or not (value.is_cpu or value.device.type in HOST_DEVICES):
+            return None
+        if not (value.layout is torch.strided and value.is_contiguous() and fits(shape)):
             return None
         return value.data_ptr(), value.nbytes, shape
 
@@ -131,7 +138,7 @@ def _from_numpy(array: np.ndarray[Any, Any], name: str) -> HostArray:
 
 
 def _from_torch(tensor: Any, name: str) -> HostArray:
-    if tensor.device.type != "cpu" or not str(tensor.layout).endswith("strided"):
+    if tensor.device.type not in HOST_DEVICES or not str(tensor.layout).endswith("strided"):
         raise ArgumentKindError(
             f"`{name}` is a {tensor.layout} tensor on device {tensor.device}; kernels run on dense CPU tensors here",
             call_site(),
@@ -142,7 +149,25 @@ def _from_torch(tensor: Any, name: str) -> HostArray:
     shape = tuple(tensor.shape)
     strides = None if tensor.is_contiguous() else tuple(tensor.stride())
     size = tensor.nbytes if strides is None else _extent(shape, strides) * tensor.element_size()
-    return HostArray(tensor.data_ptr(), size, shape, strides, _TORCH[dtype], str(dtype), True, tensor)
+    writeable = not (tensor.requires_grad and sys.modules["torch"].is_grad_enabled())
+    address = _torch_address(tensor, name)
+    return HostArray(address, size, shape, strides, _TORCH[dtype], str(dtype), writeable, tensor, _GRAD)
+
+
+def _torch_address(tensor: Any, name: str) -> int:
+    """Where the elements start. What torch traces with has shapes but no memory: ArgumentKindError."""
+    fake = getattr(sys.modules.get("torch._subclasses.fake_tensor"), "FakeTensor", ())
+    address = None
+    if not isinstance(tensor, fake):
+        try:
+            address = tensor.data_ptr()
+        except RuntimeError:
+            address = None
+    if address or (address == 0 and tensor.nbytes == 0):
+        return int(address)
+    message = f"`{name}` is a {type(tensor).__name__} without memory, as torch uses them for tracing"
+    hint = "wrap the launch in a torch.library.custom_op and register a fake for it"
+    raise ArgumentKindError(message, call_site(), hint=hint)
 
 
 def _extent(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:

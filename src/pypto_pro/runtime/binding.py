@@ -92,9 +92,9 @@ class ParameterBinder:
             raise self._strides_error(host.shape, host.strides)
         return BufferValue(host.address, host.size_bytes, host.shape)
 
-    def read_only(self) -> ArgumentError:
+    def read_only(self, host: HostArray) -> ArgumentError:
         """The error for read-only memory behind a parameter that the kernel writes."""
-        return self._shape_error("is written by the kernel, found a read-only array")
+        return self._shape_error(f"is written by the kernel, found {host.why_read_only}")
 
     def quick(self) -> Quick:
         """A reader of the arguments that need no explanation."""
@@ -277,7 +277,7 @@ class ArgumentBinder:
                     values[index] = parameter.scalar(args[index])
         for index, host in hosts.items():
             if host is not None and not host.writeable and index in written:
-                raise self.parameters[index].read_only()
+                raise self.parameters[index].read_only(host)
         return tuple(values)  # type: ignore[arg-type]
 
 

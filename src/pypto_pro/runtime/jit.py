@@ -19,6 +19,7 @@ from pypto_pro.runtime import launch as executors
 from pypto_pro.runtime import launch_hooks, options
 from pypto_pro.runtime.binding import ArgumentBinder, BoundTensors, StaticDims
 from pypto_pro.runtime.callsite import call_site
+from pypto_pro.runtime.graph_break import keep_out, untraced
 from pypto_pro.runtime.launch_hooks import LaunchEvent
 from pypto_pro.runtime.platform import resolve_arch
 from pypto_pro.runtime.specialise import DatatypeSchema, Signature, Variant, VariantCache
@@ -117,6 +118,7 @@ class JitKernel:
             self.dtype_schema = DatatypeSchema.of(datatype, names, fields)
         self.variants = VariantCache()
         self._default = Launcher(self, None, 1, None, None)
+        keep_out()
 
     @property
     def arch(self) -> str | None:
@@ -136,6 +138,7 @@ class JitKernel:
     def __repr__(self) -> str:
         return f"<kernel {self.source.name}>"
 
+    @untraced
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         """Launch one block on the current stream."""
         self._check_form(0, None, None)
@@ -146,6 +149,7 @@ class JitKernel:
         self._check_form(0, None, None)
         return self._default.prepare(args, kwargs)
 
+    @untraced
     def __getitem__(self, form: Any) -> Launcher:
         """A launcher: `[n]`, `[stream, n]`, and behind these the tiling key dict and the datatype dict.
 
@@ -245,14 +249,21 @@ class Launcher:
         self.key = key
         self.datatype = datatype
 
+    @untraced
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         """Check the arguments, compile if this signature is new, and run to the end."""
         chosen = options.current()
         prepared = self.prepare(args, kwargs)
-        if launch_hooks.observers:
-            named = dict(zip(self.kernel.signature.parameters, self.kernel.bind_names(args, kwargs), strict=True))
-            launch_hooks.notify(LaunchEvent(self.kernel.source.name, self.block_dim, named))
-        executors.run(prepared.variant, prepared.launch, chosen)
+        if not launch_hooks.observers:
+            executors.run(prepared.variant, prepared.launch, chosen)
+            return
+        named = dict(zip(self.kernel.signature.parameters, self.kernel.bind_names(args, kwargs), strict=True))
+        owed = launch_hooks.notify(LaunchEvent(self.kernel.source.name, self.block_dim, named))
+        try:
+            executors.run(prepared.variant, prepared.launch, chosen)
+        finally:
+            for ended in owed:
+                ended()
 
     def prepare(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Prepared:
         """Everything of a launch but the run: checks, compilation, launch values."""

@@ -16,10 +16,11 @@ class LaunchEvent:
     args: Mapping[str, Any]
 
 
-observers: list[Callable[[LaunchEvent], None]] = []
+Ended = Callable[[], None]
+observers: list[Callable[[LaunchEvent], Ended | None]] = []
+"""Called before each launch; what one returns is called after it, however it ended."""
 
 
-def notify(event: LaunchEvent) -> None:
-    """Tell every observer about a launch. Without observers this is one test of an empty list."""
-    for observer in observers:
-        observer(event)
+def notify(event: LaunchEvent) -> list[Ended]:
+    """Tell every observer about a launch; the calls owed when it has ended."""
+    return [ended for observer in observers if (ended := observer(event)) is not None]
