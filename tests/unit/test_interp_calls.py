@@ -18,7 +18,7 @@ T = "T0 = TileType([4, 64], fp32, Vec)"
 X = "x: Tensor([4, 64], fp32)"
 Y = "y: Tensor([4, 64], fp32)"
 LOAD = "vf.load_align(t, {0}, dtype=None, dist=None, post_update={1})"
-STORE_REG = "vf.store_align(u, {0}, {1}, {2}, dist=None, post_update=False)"
+STORE_REG = "vf.store_align(u, {0}, {1}, {2}, None, dist=None, post_update=False)"
 HEAD = """
 t: T0 = make_tile(0, None, 't')
 u: T0 = make_tile(1024, None, 'u')

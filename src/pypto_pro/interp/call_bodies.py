@@ -198,7 +198,8 @@ class VectorBody(_Body):
         assert entry is not None, stmt.name
         targets: Any = tuple(var.type for var in stmt.results)
         site = RegisterSite(
-            Kind.OP, stmt, entry.leaf, PipeType.V, entry=entry, attrs=dict(stmt.attrs), targets=targets
+            Kind.OP, stmt, entry.leaf, PipeType.V, entry=entry, attrs=dict(stmt.attrs), targets=targets,
+            sources=tuple(getattr(arg, "type", None) for arg in stmt.args),
         )
         names = "".join(f"{self.text.var(v)}, " for v in stmt.results)
         target = f"{names.removesuffix(', ')} = " if names else ""

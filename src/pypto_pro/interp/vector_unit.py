@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pypto_pro.enums import MemorySpace
+from pypto_pro.enums import MemorySpace, MergeMode
 from pypto_pro.interp.calls import TRIP_LIMIT, EndlessLoop, MemBar, RegisterAccess
 from pypto_pro.interp.declare import stores_of
 from pypto_pro.interp.memory import POISON, SimTile
@@ -29,6 +29,8 @@ class RegisterSite(Site):
     entry: OpEntry = field(kw_only=True)
     attrs: dict[str, Any] = field(kw_only=True)
     targets: tuple[RegisterType, ...] = field(kw_only=True)
+    sources: tuple[Any, ...] = field(kw_only=True)
+    """Types of the operands, None for absent ones."""
 
 
 def undefined_value(type_: RegisterType) -> Any:
@@ -66,6 +68,7 @@ class VectorUnit:
         self.tracks = core.machine.calls.undefined_bytes is not None
         self.old: tuple[Any, ...] = ()
         self.targets: tuple[RegisterType, ...] = ()
+        self.sources: tuple[Any, ...] = ()
         self.recording = False
         self.data_dependent = False
         self.trace: list[Event] = []
@@ -98,7 +101,10 @@ class VectorUnit:
         self.site = site
         self.old = old
         self.targets = site.targets
+        self.sources = site.sources
         self._undefined_load = False
+        if self.recording and any(map(_is_data_mask, args)) and any(isinstance(a, SimTile) for a in args):
+            self.data_dependent = True
         meaning = site.entry.meaning
         assert meaning is not None
         result = meaning(self, *args, **site.attrs)
@@ -109,6 +115,11 @@ class VectorUnit:
             made = tuple(wrap(t, r) for t, r in zip(targets, result, strict=True))
         else:
             made = None
+        if self.recording and any(isinstance(t, MaskType) for t in targets):
+            from_data = any(isinstance(a, RegArg | SimTile) or _is_data_mask(a) for a in args)
+            for value in made if isinstance(made, tuple) else (made,):
+                if isinstance(value, MaskArg):
+                    value.from_data = from_data
         if self.tracks and (self._undefined_load or any(map(_is_undefined, args)) or _merges(site, old)):
             self._follow_undefined(site, args, made)
         return made
@@ -117,33 +128,57 @@ class VectorUnit:
 
     def _follow_undefined(self, site: RegisterSite, args: tuple[Any, ...], made: Any) -> None:
         """Undefined bytes travel through copies; computing with active ones is reported."""
+        used = self._used(site, args)
         if not site.entry.copies:
-            self._report_used(site, args)
+            self._report_used(site, args, used)
+            self._keep_undefined(site, args, made)
             return
         meaning = site.entry.meaning
         assert meaning is not None
+        selects = [p.spec.selects for p in site.entry.data_params]  # type: ignore[union-attr]
+        self._report_used(site, tuple(a if s else None for a, s in zip(args, selects, strict=True)), used)
         cursors, ar, dependent = dict(self.cursors), self.ar, self.data_dependent
         self._plane = True
         self.old = tuple(map(_plane_of, self.old))
-        reads_tile = any(isinstance(a, SimTile) for a in args)  # then scalars are offsets, else values
+        plane = _plane_of if any(isinstance(a, SimTile) for a in args) else _pure_plane  # numbers: offsets, or values
+        planes = (a if s else plane(a) for a, s in zip(args, selects, strict=True))
         try:
-            result = meaning(self, *(_plane_of(a) if reads_tile else _pure_plane(a) for a in args), **site.attrs)
+            result = meaning(self, *planes, **site.attrs)
         finally:
             self._plane = False
             self.cursors, self.ar, self.data_dependent = cursors, ar, dependent
         results = result if isinstance(result, tuple) else (result,)
-        for value, plane in zip(made if isinstance(made, tuple) else (made,), results, strict=True):
+        for value, made_of in zip(made if isinstance(made, tuple) else (made,), results, strict=True):
             if isinstance(value, RegArg):
-                where = wrap(RegType(value.dtype), plane).bytes != 0
+                where = wrap(RegType(value.dtype), made_of).bytes != 0
                 value.undefined = where if where.any() else None
 
-    def _report_used(self, site: RegisterSite, args: tuple[Any, ...]) -> None:
+    def _used(self, site: RegisterSite, args: tuple[Any, ...]) -> dict[str, Bits]:
+        """Bytes of the operands whose values the op uses, by its own rule; the others: active lanes."""
+        facet = site.entry.facets.get("consumes")
+        return {} if facet is None else facet(**site.entry.bind(args, tuple(site.attrs.items())))
+
+    def _report_used(self, site: RegisterSite, args: tuple[Any, ...], used: dict[str, Bits]) -> None:
         masks = [a for a in args if isinstance(a, MaskArg)]
-        for reg in args:
+        named = [(p.name, a) for p, a in zip(site.entry.data_params, args, strict=True)]
+        if site.entry.reads_target:
+            named += [("", value) for value in self.old]
+        for name, reg in named:
             if isinstance(reg, RegArg) and reg.undefined is not None:
-                lanes = reg.undefined.reshape(-1, reg.width).any(axis=1)
-                active = lanes & masks[-1].lanes(reg.width) if masks else lanes
-                self._report(site, int(active.sum()))
+                if name in used:
+                    lanes = (reg.undefined & used[name]).reshape(-1, reg.width).any(axis=1)
+                else:
+                    lanes = reg.undefined.reshape(-1, reg.width).any(axis=1)
+                    lanes = lanes & masks[-1].lanes(reg.width) if masks else lanes
+                self._report(site, int(lanes.sum()))
+
+    def _keep_undefined(self, site: RegisterSite, args: tuple[Any, ...], made: Any) -> None:
+        """Inactive lanes that merging leaves as they were stay undefined."""
+        merges = site.attrs.get("mode") is MergeMode.MERGING
+        if merges and isinstance(made, RegArg) and any(map(_is_undefined, self.old)):
+            inactive = ~np.repeat(args[-1].lanes(made.width), made.width)
+            where = self.old[0].undefined & inactive
+            made.undefined = where if where.any() else None
 
     def _report(self, site: RegisterSite, lanes: int) -> None:
         if lanes and self.core.machine.calls.undefined_used is not None:
@@ -228,6 +263,52 @@ class VectorUnit:
         if self.recording:
             self._record(tile, Effect.WRITE, address, size, where, align)
 
+    def gather(self, tile: SimTile, starts: Array, size: int) -> NDArray[np.uint8]:
+        """Bytes at offsets that come from data, one access; poison outside UB."""
+        if not starts.size:
+            return np.zeros((0, size), np.uint8)
+        low, span = int(starts.min()), int(starts.max() - starts.min()) + size
+        places = np.asarray(starts)[:, None] + np.arange(size)
+        if self.tracks:
+            undefined = self.core.machine.calls.undefined_bytes(self.instr, tile.addr + low, span)
+            self._undefined_load = self._undefined_load or undefined is not None
+            if self._plane:
+                plane = np.zeros(span, np.uint8) if undefined is None else undefined.astype(np.uint8) * np.uint8(255)
+                return plane[places - low]
+        address = tile.addr + places
+        inside = (address >= 0) & (address < self.ub.capacity)
+        found = np.where(inside, self.ub.mem[np.where(inside, address, 0)], np.uint8(POISON))
+        if not inside.all():
+            self._outside(tile, Effect.READ, tile.addr + low, span)
+        if self.recording:
+            self._record_places(tile, Effect.READ, address[inside])
+        return found
+
+    def scatter(self, tile: SimTile, starts: Array, data: Array) -> None:
+        """Bytes to offsets that come from data, one access; those outside UB are dropped."""
+        raw = np.ascontiguousarray(data).view(np.uint8).reshape(len(starts), -1)
+        if self._plane:
+            self._report(self.site, int((raw != 0).sum()))
+            return
+        if not starts.size:
+            return
+        address = (tile.addr + np.asarray(starts)[:, None] + np.arange(raw.shape[1]))[::-1]  # the first row is last
+        inside = (address >= 0) & (address < self.ub.capacity)
+        self.ub.mem[address[inside]] = raw[::-1][inside]
+        if not inside.all():
+            self._outside(tile, Effect.WRITE, int(address.min()), int(address.max() - address.min()) + 1)
+        if self.recording:
+            self._record_places(tile, Effect.WRITE, address[inside])
+
+    def _record_places(self, tile: SimTile, effect: Effect, places: Array) -> None:
+        """An access of scattered bytes, as one range with the bytes it touches."""
+        if not places.size:
+            return
+        low = int(places.min())
+        where = np.zeros(int(places.max()) - low + 1, np.bool_)
+        where[places - low] = True
+        self._record(tile, effect, low, where.size, where, 1)
+
     def _record(
         self, tile: SimTile, effect: Effect, address: int, size: int, where: Bits | None, align: int
     ) -> None:
@@ -242,9 +323,14 @@ def _is_undefined(operand: Any) -> bool:
     return isinstance(operand, RegArg) and operand.undefined is not None
 
 
+def _is_data_mask(operand: Any) -> bool:
+    return isinstance(operand, MaskArg) and operand.from_data
+
+
 def _merges(site: RegisterSite, old: tuple[Any, ...]) -> bool:
-    """Whether lanes of the target that may stay hold undefined bytes."""
-    return site.entry.copies and any(map(_is_undefined, old))
+    """Whether the target's old bytes are an operand, or may stay, and some are undefined."""
+    keeps = site.entry.copies or site.entry.reads_target or site.attrs.get("mode") is MergeMode.MERGING
+    return keeps and any(map(_is_undefined, old))
 
 
 def _pure_plane(operand: Any) -> Any:

@@ -27,7 +27,10 @@ from pypto_pro.ir import nodes as n
 from pypto_pro.ir.types import TensorType
 from pypto_pro.native import frames
 from pypto_pro.native.calls import (
+    AddrRegSpec,
+    MaskSpec,
     PtrSpec,
+    RegSpec,
     ScalarSpec,
     SequenceSpec,
     Signature,
@@ -35,6 +38,7 @@ from pypto_pro.native.calls import (
     StructSpec,
     TensorSpec,
     TileSpec,
+    UnalignSpec,
 )
 from pypto_pro.native.frames import ARENA, CORE, UB_STEP, WORD, TensorRecord
 from pypto_pro.native.program import Site
@@ -157,6 +161,8 @@ def run_register_op(site: Site, unit: VectorUnit, core: Core, record: int, repor
     places = [record + offset for offset in signature.result_offsets]
     unit.old = tuple(read_register(spec, at) for spec, at in zip(signature.results, places, strict=True))
     unit.targets = tuple(type_of(spec) for spec in signature.results)
+    registers = (RegSpec, MaskSpec, AddrRegSpec, UnalignSpec)
+    unit.sources = tuple(type_of(spec) if isinstance(spec, registers) else None for spec in signature.specs)
     unit.outside = partial(report, site)
     named = signature.entry.bind(operands, signature.attrs)
     with np.errstate(all="ignore"):

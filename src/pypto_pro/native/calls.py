@@ -141,10 +141,15 @@ class RegSpec:
 
 @dataclass(frozen=True, slots=True)
 class MaskSpec:
-    """A predicate: one byte, 0 or 1, a register byte."""
+    """A predicate: one byte, 0 or 1, a register byte; `dtype` is its tag."""
 
+    dtype: DataType
     size = REGISTER_BYTES
-    text = "mask"
+
+    @property
+    def text(self) -> str:
+        """What the generated code depends on."""
+        return f"mask {self.dtype.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,6 +271,12 @@ class Tensor:
     def dtype(self) -> DataType:
         """Element dtype."""
         return self.type.dtype
+
+    def steps(self, axes: tuple[int | None, int]) -> tuple[Scalar, Scalar]:
+        """Elements from tile row to tile row and from column to column of a transfer, as `TensorArg.steps`."""
+        row, col, is_set = self.transfer
+        own = 0 if axes[0] is None else self.strides[axes[0]]
+        return is_set.choose(row, own), is_set.choose(col, self.strides[axes[1]])
 
 
 @dataclass(frozen=True)

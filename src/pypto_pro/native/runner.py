@@ -12,7 +12,7 @@ from typing import Any
 
 import llvmlite.ir as ir
 
-from pypto_pro.native import engine, sync_code, vector_edges
+from pypto_pro.native import engine, sync_code, vector_stream
 from pypto_pro.native.emit import I32, I64, PTR, VOID, Code, Value, vector
 from pypto_pro.native.engine import host
 from pypto_pro.native.frames import (
@@ -326,7 +326,6 @@ def _restore_rounding(code: Code, saved: Value) -> None:
 
 BASE = ("run", "run_tick", "run_begin", "run_turn", "run_block", "op_callback", "stream_copy")
 SYNC = ("run_parked", "sync_drain", "sync_do", "sync_issue", "sync_lock", "sync_barrier", "sync_poll")
-EDGES = ("vf_edge_load", "vf_edge_store")
 
 
 @cache
@@ -350,12 +349,11 @@ def sync_functions() -> dict[str, int]:
 
 
 @cache
-def edge_functions() -> dict[str, int]:
+def stream_functions() -> dict[str, int]:
     """Addresses of what only vector functions need."""
-    module = ir.Module("edges")
-    vector_edges.emit_edge_load(module)
-    vector_edges.emit_edge_store(module)
-    return engine.link(engine.compile_module(str(module)), EDGES, {})
+    module = ir.Module("vector_stream")
+    vector_stream.emit_all(module)
+    return engine.link(engine.compile_module(str(module)), vector_stream.NAMES, {})
 
 
 def helpers(code: bytes) -> dict[str, int]:
@@ -363,6 +361,6 @@ def helpers(code: bytes) -> dict[str, int]:
     found = dict(functions())
     if b"sync_" in code:
         found.update(sync_functions())
-    if b"vf_edge_" in code:
-        found.update(edge_functions())
+    if any(name.encode() in code for name in vector_stream.NAMES):
+        found.update(stream_functions())
     return found

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import llvmlite.ir as ir
 
-from pypto_pro.dtypes import DataType
 from pypto_pro.hw.a5 import REGISTER_BYTES
 from pypto_pro.ir import nodes as n
 from pypto_pro.ir.types import AddrRegType, MaskType, RegType, ScalarType, TensorType, TileType, UnalignRegType
@@ -33,11 +32,13 @@ from pypto_pro.native.calls import (
 )
 from pypto_pro.native.emit import I8, I32, I64, PTR, VOID, Code, Value, vector
 from pypto_pro.native.expressions import Expressions
-from pypto_pro.native.frames import BUDGET_OF_OPS, CORE, LAUNCH, OPERANDS, UNALIGN_BYTES, WORD
+from pypto_pro.native.frames import BUDGET_OF_OPS, CORE, LAUNCH, OPERANDS, TILE_ADDR, UNALIGN_BYTES, WORD
 from pypto_pro.native.issue import operand, spec_of, write_record
 from pypto_pro.native.statements import Statements
 from pypto_pro.native.storage import Storage, load_pointer, store_pointer
-from pypto_pro.native.vector_builder import Mask, Reg, VectorBuilder
+from pypto_pro.native.vector_builder import VectorBuilder
+from pypto_pro.native.vector_cursors import Cursors
+from pypto_pro.native.vector_values import AddressRegister, Mask, Reg, StagingRegister, UbTile
 from pypto_pro.ops.entry import OpEntry
 from pypto_pro.ops.table import lookup
 
@@ -165,7 +166,12 @@ class VectorCode(Statements):
         storage.tile_bytes = program.storage.tile_bytes
         self.code = code
         super().__init__(code, VectorExpressions(code, self.core, storage, self._block_num()), storage)
-        self.vectors = VectorBuilder(code, self.core)
+        self.cursors = Cursors(code, stmt.body, self._address_of)
+        self.vectors = VectorBuilder(code, self.core, self.cursors)
+        self.exit = code.block("exit")
+
+    def _address_of(self, tile: n.Expr) -> Value:
+        return self.code.load(I64, self.expressions.value(tile), TILE_ADDR)
 
     def _block_num(self) -> Value:
         launch = self.code.load(PTR, self.core, CORE["launch"])
@@ -179,6 +185,9 @@ class VectorCode(Statements):
         for var, offset in self.places.items():
             self._receive(var, offset)
         self.block(self.stmt.body)
+        code.b.branch(self.exit)
+        self.start(self.exit)
+        self.cursors.finish()
         code.b.ret_void()
         text = str(code.module)
         symbol = f"{self.name}_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
@@ -220,11 +229,11 @@ class VectorCode(Statements):
         with code.b.if_then(code.b.icmp_signed("<", budget, I64(0)), likely=False):
             stop = code.call("run_tick", I32, [self.core])
             with code.b.if_then(code.b.icmp_unsigned("!=", stop, I32(0)), likely=False):
-                code.b.ret_void()
+                self.leave()
 
     def leave(self) -> None:
-        """Not in the language: a vector function has no `return`."""
-        self.code.b.ret_void()
+        """End the call; there is no `return` in the language."""
+        self.code.b.branch(self.exit)
 
     def special(self, stmt: n.Stmt) -> None:
         """Calls inside a call are expanded into it by the front end."""
@@ -240,7 +249,7 @@ class VectorCode(Statements):
         args = tuple(self._operand(arg) for arg in stmt.args)
         if "lower" in entry.facets:
             old = [self.expressions.local(v) for v in stmt.results]
-            self.vectors.begin(stmt, [v.type for v in stmt.results], old)
+            self.vectors.begin([v.type for v in stmt.results], old)
             done = entry.facets["lower"](self.vectors, **entry.bind(args, stmt.attrs))
             if done is not NotImplemented:
                 for var, value in zip(stmt.results, self.vectors.given(), strict=True):
@@ -254,14 +263,16 @@ class VectorCode(Statements):
             match arg.type:
                 case RegType(dtype=dtype):
                     value = Reg(self.code, self.expressions.value(arg), dtype)
-                case MaskType():
-                    value = Mask(self.code, self.expressions.value(arg))
+                case MaskType(dtype=dtype):
+                    value = Mask(self.code, self.expressions.value(arg), dtype)
                 case AddrRegType(dtype=dtype):
                     value = AddressRegister(self.expressions.value(arg), dtype)
                 case UnalignRegType():
                     value = StagingRegister(self.expressions.value(arg))
             if value is not None:
                 return value
+            if isinstance(arg.type, TileType):
+                return UbTile(self.code, arg.type, self.expressions.value(arg), arg)
         return operand(self.expressions, arg)
 
     def _through_python(self, stmt: n.Op, entry: OpEntry, args: tuple[Any, ...]) -> None:
@@ -303,28 +314,13 @@ class VectorCode(Statements):
                 self.assign(var, self.code.load(register_type(var.type), memory, offset))
 
 
-@dataclass(frozen=True)
-class AddressRegister:
-    """An address register operand: its offset in elements of `dtype` (i64)."""
-
-    offset: Value
-    dtype: DataType
-
-
-@dataclass(frozen=True)
-class StagingRegister:
-    """A staging register operand: where its bytes lie."""
-
-    address: Value
-
-
 def register_spec(value: Any) -> Spec | None:
     """The spec of a register operand, None for others."""
     match value:
         case Reg(dtype=dtype):
             return RegSpec(dtype)
-        case Mask():
-            return MaskSpec()
+        case Mask(dtype=dtype):
+            return MaskSpec(dtype)
         case AddressRegister(dtype=dtype):
             return AddrRegSpec(dtype)
         case StagingRegister():
@@ -337,8 +333,8 @@ def result_spec(var: n.Var) -> Spec:
     match var.type:
         case RegType(dtype=dtype):
             return RegSpec(dtype)
-        case MaskType():
-            return MaskSpec()
+        case MaskType(dtype=dtype):
+            return MaskSpec(dtype)
         case AddrRegType(dtype=dtype):
             return AddrRegSpec(dtype)
         case UnalignRegType():

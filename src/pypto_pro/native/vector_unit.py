@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pypto_pro.dtypes import DataType
 from pypto_pro.enums import MemorySpace
 from pypto_pro.hw.a5 import REGISTER_BYTES
 from pypto_pro.ir.types import AddrRegType, MaskType, RegType, UnalignRegType
@@ -32,6 +31,7 @@ class VectorUnit:
         self.space = space
         self.old: tuple[Any, ...] = ()
         self.targets: tuple[RegisterType, ...] = ()
+        self.sources: tuple[Any, ...] = ()
         self.outside: Callable[[str], None] = lambda message: None
         self._call = -1
         self._cursors: dict[int, int] = {}
@@ -95,6 +95,16 @@ class VectorUnit:
             chosen = where[low - first : high - first]
             self.space[low:high][chosen] = part[chosen]
 
+    def gather(self, tile: TileArg, starts: Array, size: int) -> NDArray[np.uint8]:
+        """Bytes at several offsets, zero outside UB."""
+        rows = [self.load(tile, int(start), size) for start in starts]
+        return np.array(rows, np.uint8).reshape(len(rows), size)
+
+    def scatter(self, tile: TileArg, starts: Array, data: Array) -> None:
+        """Bytes to several offsets; of equal ones the first survives."""
+        for start, row in zip(starts[::-1], np.asarray(data)[::-1], strict=True):
+            self.store(tile, int(start), row)
+
     def _inside(self, tile: TileArg, start: int, size: int) -> tuple[int, int]:
         first, limit = tile.addr + start, self.space.size
         low, high = min(max(first, 0), limit), min(max(first + size, 0), limit)
@@ -141,7 +151,7 @@ def write_register(value: Any, spec: Spec, address: int) -> None:
 
 
 def type_of(spec: Spec) -> RegisterType:
-    """The register type of a result."""
+    """The register type of an operand or result."""
     match spec:
         case RegSpec(dtype=dtype):
             return RegType(dtype)
@@ -149,7 +159,8 @@ def type_of(spec: Spec) -> RegisterType:
             return AddrRegType(dtype)
         case UnalignSpec():
             return UnalignRegType(False)
-    return MaskType(DataType.DT_INT8)
+    assert isinstance(spec, MaskSpec)
+    return MaskType(spec.dtype)
 
 
 def _bytes(address: int, size: int) -> NDArray[np.uint8]:

@@ -14,7 +14,7 @@ signature; further facets follow directly below it:
     def _(out: TileLike, lhs: TileLike, rhs: object) -> list[Access]: ...
 
     @add.issue                 # descriptor updates the scalar unit makes before the op is issued, and what must hold
-    def _(dst, src, **attrs) -> list[DescriptorUpdate | Requirement]: ...
+    def _(dst, src, **attrs) -> list[DescriptorUpdate | Requirement | Caution]: ...
 
     @add.lower                 # native code; absent = the meaning runs through a callback
     def _(k: Builder, out: NativeTile, lhs: NativeTile, rhs: object) -> None: ...
@@ -76,12 +76,14 @@ class Operand:
     """Annotation of a data parameter: `Annotated[TileArg, Operand({Kind.TILE}, Role.IN, spaces)]`.
 
     `const_dtype`: a compile-time number given here becomes a constant of that dtype (an int 2 for FP32 means 2.0).
+    `selects`: a register whose values say which elements move, so that a copy of undefined bytes still uses them.
     """
 
     kinds: frozenset[Kind]
     role: Role = Role.IN
     spaces: tuple[MemorySpace, ...] = ()
     const_dtype: DataType | None = None
+    selects: bool = False
 
 
 @dataclass(frozen=True)
@@ -177,6 +179,7 @@ class Access:
     effect: Effect
     where: Box | Window | Bytes
     sub: int | None = None
+    within_tile: bool = False  # what lies past the end of the tile's own bytes is left out, and reported
 
 
 @dataclass(frozen=True)
@@ -193,6 +196,18 @@ class Requirement:
     """What must hold when the scalar unit issues the op, over extents that may be abstract; else a ValueError there."""
 
     holds: Any
+    message: str
+
+
+@dataclass(frozen=True)
+class Caution:
+    """What should hold when the op is issued: where it does not, the op runs as it says and the author is told.
+
+    `kind`: of the finding, a kind of `diag.codes`.
+    """
+
+    holds: Any
+    kind: str
     message: str
 
 
@@ -226,6 +241,7 @@ class OpEntry:
     copies: bool = False  # moves bits unchanged: undefined bytes travel instead of being reported
     tolerance: Tolerance | None = None
     results: int = 0  # how many values it returns (element reads, registers)
+    reads_target: bool = False  # register ops: what the target held before is an operand
     node: str | None = None  # constructs and sync: the IR node that represents it
     facets: dict[str, Facet] = field(default_factory=dict)
 
@@ -247,8 +263,20 @@ class OpEntry:
         return self._facet("regions")(body)
 
     def issue(self, body: Facet) -> OpEntry:
-        """What the scalar unit does before issue: returns a list of DescriptorUpdate and Requirement."""
+        """What the scalar unit does before issue: returns a list of DescriptorUpdate, Requirement and Caution."""
         return self._facet("issue")(body)
+
+    def result_type(self, body: Facet) -> OpEntry:
+        """Types of the results; register ops are asked with `targets`, the types their target names have now."""
+        return self._facet("result_type")(body)
+
+    def consumes(self, body: Facet) -> OpEntry:
+        """Register ops: the register bytes whose values are used, {operand: 256 bools}; default: active lanes."""
+        return self._facet("consumes")(body)
+
+    def nestable(self, body: Facet) -> OpEntry:
+        """Marks a register op whose result may be an operand of another one; never called."""
+        return self._facet("nestable")(body)
 
     def rewrite(self, body: Facet) -> OpEntry:
         """An op that is another op with other operands: returns (name, {parameter: value}) over symbolic operands."""
@@ -297,8 +325,14 @@ class OpEntry:
 
     def unmet(self, named: Mapping[str, Any]) -> str | None:
         """The message of the first requirement that concrete operands and keywords fail, None when all hold."""
-        facts = self.facets["issue"](**named) if "issue" in self.facets else ()
-        return next((f.message for f in facts if isinstance(f, Requirement) and not f.holds), None)
+        return next((f.message for f in self._facts(named) if isinstance(f, Requirement) and not f.holds), None)
+
+    def doubts(self, named: Mapping[str, Any]) -> list[Caution]:
+        """The cautions that concrete operands and keywords fail."""
+        return [f for f in self._facts(named) if isinstance(f, Caution) and not f.holds]
+
+    def _facts(self, named: Mapping[str, Any]) -> Sequence[Any]:
+        return self.facets["issue"](**named) if "issue" in self.facets else ()
 
     def pipe_of(self, **operands: Any) -> PipeType | None:
         """The pipe for given operands (anything with a `.type`)."""

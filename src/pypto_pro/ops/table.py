@@ -8,7 +8,10 @@ import pkgutil
 import pypto_pro.ops as _package
 from pypto_pro.ops.entry import OpEntry, registered
 
-_INFRASTRUCTURE = {"entry", "operands", "tensors", "table", "builder", "vf_operands", "extents", "vec_lowering"}
+_INFRASTRUCTURE = {
+    "entry", "operands", "tensors", "table", "builder", "extents", "vec_lowering",
+    "vf_operands", "vf_builder", "vf_rules", "vf_dist",
+}  # fmt: skip
 
 for _module in pkgutil.iter_modules(_package.__path__):
     if _module.name not in _INFRASTRUCTURE:

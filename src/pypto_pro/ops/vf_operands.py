@@ -70,6 +70,8 @@ class MaskArg:
     """A predicate: 256 bools, one a register byte. Lane views and the all-active test are kept."""
 
     bits: Bits
+    from_data: bool = False
+    """Made from register contents or memory: what a store under it touches is no function of the call's operands."""
     _lanes: dict[int, Bits] = field(default_factory=dict)
     _every: dict[int, bool] = field(default_factory=dict)
 
@@ -118,6 +120,8 @@ class Registers(Protocol):
     """Values (`RegArg`, `MaskArg`, ...) of the target names before the op."""
     targets: tuple[RegisterType, ...]
     """Types of the target names."""
+    sources: tuple[Any, ...]
+    """Types of the data operands, None for absent ones; a mask's says with what tag it was made."""
     ar: int
     """The AR register: bytes kept by the last squeeze."""
 
@@ -128,6 +132,12 @@ class Registers(Protocol):
         self, tile: TileArg, start: int, data: Array, where: Bits | None = None, align: int = 1
     ) -> None:
         """Write the bytes of `data`; with `where` (one bool a byte) only those."""
+
+    def gather(self, tile: TileArg, starts: Array, size: int) -> NDArray[np.uint8]:
+        """`size` bytes at each of some byte offsets that come from data; shape (len(starts), size)."""
+
+    def scatter(self, tile: TileArg, starts: Array, data: Array) -> None:
+        """Write row k of `data` (bytes) at byte offset starts[k]; of rows with one offset the first survives."""
 
     def cursor(self, tile: TileArg) -> int:
         """Bytes the post-update cursor of this tile expression stands behind its address."""
@@ -174,6 +184,8 @@ _MASK = frozenset({Kind.MASK})
 
 RegIn: TypeAlias = Annotated[RegArg, Operand(_REG, Role.IN)]
 MaskIn: TypeAlias = Annotated[MaskArg, Operand(_MASK, Role.IN)]
+IndexIn: TypeAlias = Annotated[RegArg, Operand(_REG, Role.IN, selects=True)]
+OptionalMask: TypeAlias = Annotated[MaskArg | None, Operand(_MASK, Role.IN)]
 RegOrMask: TypeAlias = Annotated[RegArg | MaskArg, Operand(_REG | _MASK, Role.IN)]
 ScalarOrReg: TypeAlias = Annotated[RegArg | int | float, Operand(_REG | {Kind.SCALAR}, Role.IN)]
 Scalar: TypeAlias = Annotated[int | float, Operand(frozenset({Kind.SCALAR}), Role.IN)]
@@ -187,7 +199,7 @@ Merge: TypeAlias = Annotated[MergeMode | None, Keyword(enum=MergeMode)]
 
 def defvf(
     name: str, *, family: str, aliases: tuple[str, ...] = (), copies: bool = False,
-    tolerance: Tolerance | None = None, results: int = 1,
+    tolerance: Tolerance | None = None, results: int = 1, reads_target: bool = False,
 ) -> Callable[[Facet], OpEntry]:
     """Register the decorated function (its first parameter is `Registers`) as the meaning of a register op."""
 
@@ -197,6 +209,7 @@ def defvf(
         return register(
             OpEntry(
                 name, params, body, PipeType.V, Section.VECTOR, family, "op", aliases, doc, copies, tolerance, results,
+                reads_target=reads_target,
             )
         )
 

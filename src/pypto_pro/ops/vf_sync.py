@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Annotated
 
 from pypto_pro.enums import MemBarMode
-from pypto_pro.ops.builder import VectorUnitBuilder
 from pypto_pro.ops.entry import Keyword
+from pypto_pro.ops.vf_builder import VectorUnitBuilder
 from pypto_pro.ops.vf_operands import Registers, defvf
 
 Mode = Annotated[MemBarMode | None, Keyword(enum=MemBarMode)]
