@@ -15,6 +15,8 @@ from pypto_pro.layouts import Region
 
 Box: TypeAlias = tuple[int, int, int, int]
 """Rows [a, b) and columns [c, d) of a grid."""
+UNTOUCHED = -1
+"""A version no memory on chip ever has."""
 PER_ROW = 512
 """Rows up to which a strided region asks for flat ones row by row instead of by its whole extent."""
 
@@ -27,7 +29,7 @@ class Cell:
     """
 
     __slots__ = (
-        "adders", "clean", "facts", "live", "loaded", "near", "readers", "region", "store", "writer", "writer_agent",
+        "adders", "clean", "facts", "flushed", "live", "loaded", "near", "readers", "region", "store", "writer", "writer_agent",
         "writer_number",
     )  # fmt: skip
 
@@ -45,8 +47,10 @@ class Cell:
         self.adders: dict[int, tuple[int, Any]] = {}
         self.loaded: Any = None
         """The load that filled it, while nobody has read a byte of it."""
-        self.clean = -1
+        self.clean = UNTOUCHED
         """The version of its memory's definedness in which all its bytes were last seen defined."""
+        self.flushed = 0
+        """Number of the cache clean that brought the scalar write in it to memory; 0: still in the writer's cache."""
         self.facts: Any = None
         """What is known about the values in it (free for the checks)."""
 

@@ -4,27 +4,29 @@ from __future__ import annotations
 
 from pypto_pro.diag import Diagnostic
 from pypto_pro.interp.checks import words
-from pypto_pro.interp.checks.book import Book, Entry, make
-from pypto_pro.interp.machine import Instr, Machine
+from pypto_pro.interp.checks.blame import Blame
+from pypto_pro.interp.checks.book import Book, make
+from pypto_pro.interp.machine import Instr
 from pypto_pro.interp.memory import SimTile
 from pypto_pro.interp.out_of_bounds import describe
 from pypto_pro.interp.sites import Overrun, Site
 
 
 class Bounds:
-    """Findings of kind out_of_bounds; `entries` holds them by the core they happened on."""
+    """Findings of kind out_of_bounds."""
 
-    def __init__(self, book: Book, machine: Machine) -> None:
+    def __init__(self, book: Book, blame: Blame) -> None:
         self.book = book
-        self.machine = machine
-        self.found: list[tuple[Instr, Entry]] = []
+        self.blame = blame
 
     def overrun(self, instr: Instr, overrun: Overrun, site: Site) -> None:
         """An operand of `site` (the instruction's own op, or one inside a call) leaves its memory."""
         entry = self.book.add(
             "out_of_bounds", (site.span, overrun.operand), lambda: self._describe(instr, overrun, site)
         )
-        self.found.append((instr, entry))
+        cause = self.blame.of_operands(instr)
+        if cause is not None and entry.cause is None:
+            entry.cause = cause
 
     def _describe(self, instr: Instr, overrun: Overrun, site: Site) -> Diagnostic:
         changes = overrun.effect.changes

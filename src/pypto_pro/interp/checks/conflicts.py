@@ -102,7 +102,7 @@ class Conflicts:
             if near.writer_agent != agent:
                 self._against_writer(instr, know, cell, near, "write")
             elif know.lane in OVERTAKING and know.own[know.lane] < near.writer_number and near.writer is not instr:
-                if defines:
+                if defines and not near.readers:  # with a reader between them that one decides
                     self.report(near.writer, near, instr, cell, "waw")
                 near.loaded = None
         if near.loaded is not None and near.loaded is not instr and defines:

@@ -4,19 +4,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 from pypto_pro.analysis.order import Order
 from pypto_pro.diag import Diagnostic
 from pypto_pro.enums import PipeType
+from pypto_pro.interp.calls import CallPlan, CallSite
+from pypto_pro.interp.checks.blame import Blame
 from pypto_pro.interp.checks.book import Book
 from pypto_pro.interp.checks.bounds import Bounds
 from pypto_pro.interp.checks.conflicts import Conflicts
 from pypto_pro.interp.checks.counters import Counters
+from pypto_pro.interp.checks.definedness import Definedness
 from pypto_pro.interp.checks.ending import Ending
 from pypto_pro.interp.checks.ids import Ids
 from pypto_pro.interp.checks.races import Races
+from pypto_pro.interp.checks.scalar_cache import ScalarCaches
 from pypto_pro.interp.checks.signals import Signals
 from pypto_pro.interp.checks.touched import Memories
+from pypto_pro.interp.checks.uninitialised import Uninitialised
 from pypto_pro.interp.observer import Observer
+from pypto_pro.interp.services import ServiceSite, dcci
 from pypto_pro.interp.sites import Kind, Site
 from pypto_pro.ir.nodes import Kernel
 
@@ -56,36 +65,53 @@ class Checker(Observer):
         ids = Ids(self.book, machine)
         self.signals = Signals(self.book, self.order, self.know, ids)
         self.counters = Counters(self.book, self.order, self.signals, ids)
-        self.races = Races(self.book, machine, self.order)
+        self.blame = Blame()
+        self.races = Races(self.book, machine, self.order, self.blame)
         self.conflicts = Conflicts(self.races.report)
-        self.bounds = Bounds(self.book, machine)
+        self.bounds = Bounds(self.book, self.blame)
+        self.defined = Definedness(Uninitialised(self.book, self.blame), self.memories)
+        self.caches = ScalarCaches(self.book, self.blame, machine, self.order)
         self.ids = ids
 
     def issued(self, instr: Instr) -> None:
-        self.sites[instr.site] = None
+        site = instr.site
+        self.sites[site] = None
+        if site.lane == S and isinstance(site, ServiceSite) and site.service is dcci:
+            self.caches.cleaned(instr, site)
 
     def started(self, instr: Instr) -> None:
         know = self.know[instr.pipe]
         log = know.log
         if log is not None and know.seen < len(log.entries):
             know.catch_up(instr.number)
-        if instr.site.kind is Kind.CALL:
+        site = instr.site
+        if isinstance(site, CallSite):
             instr.mark = know.copy()
+            self.defined.calls.started(instr, site)
             return
         plan = instr.plan
         assert plan is not None
-        self.conflicts.check(instr, know, plan.mark or self.memories.touched(plan, instr.site.pipe))
+        touched = plan.mark or self.memories.touched(plan, site.pipe)
+        if site.lane == S and (touched.to_gm or touched.from_gm):
+            self.conflicts.ordered = self.caches.ordered
+            self.conflicts.check(instr, know, touched)
+            self.caches.wrote(instr, know, touched)
+            return
+        self.conflicts.check(instr, know, touched)
 
     def completed(self, instr: Instr) -> None:
         plan = instr.plan
         if plan is None:
             return
         touched = plan.mark or self.memories.touched(plan, instr.site.pipe)
-        if instr.site.kind is Kind.CALL:
+        if isinstance(plan, CallPlan):
             know = instr.mark
             self.conflicts.check(instr, know, touched)
             self.know[instr.pipe].absorb(know)
-        elif instr.site.lane == S and (touched.reads or touched.maybe):
+            self.defined.calls.completed(instr, plan, touched)
+        else:
+            self.defined.completed(instr, touched)
+        if instr.site.lane == S and (touched.reads or touched.maybe):
             self.order.scalar_acted(instr.core.index, instr.number)  # S has the value before it goes on
         phased = getattr(instr.site, "phase", None) is not None
         instr.mark = self.know[instr.pipe].release(instr.number, instr) if phased else True
@@ -94,6 +120,12 @@ class Checker(Observer):
 
     def out_of_bounds(self, instr: Instr, overrun: Overrun, site: Site) -> None:
         self.bounds.overrun(instr, overrun, site)
+
+    def undefined_bytes(self, instr: Instr, address: int, size: int) -> NDArray[np.bool_] | None:
+        return self.defined.calls.undefined_bytes(instr, address, size)
+
+    def undefined_used(self, instr: Instr, site: Site, lanes: int) -> None:
+        self.defined.calls.undefined_used(instr, site, lanes)
 
     # --- synchronisation --------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from pypto_pro.analysis.region_map import Cell
 from pypto_pro.diag import Diagnostic, Severity, Span
 from pypto_pro.enums import CoreKind, PipeType
 from pypto_pro.interp.checks import words
+from pypto_pro.interp.checks.blame import Blame
 from pypto_pro.interp.checks.book import Book, Entry, make
 from pypto_pro.interp.machine import Instr, Machine
 from pypto_pro.interp.memory import GM, SimTensor, Storage
@@ -45,8 +46,9 @@ class Pair:
 class Races:
     """Turns conflicts into findings. The `mark` of an op says that it has completed."""
 
-    def __init__(self, book: Book, machine: Machine, order: Order) -> None:
+    def __init__(self, book: Book, machine: Machine, order: Order, blame: Blame) -> None:
         self.book = book
+        self.blame = blame
         self.machine = machine
         self.order = order
         self.pairs: dict[tuple[Span, Span], Pair] = {}
@@ -134,6 +136,10 @@ class Races:
         key = frozenset((first.site.span, second.site.span))
         entry = self.book.add("race", key, lambda: self._describe(first, first_cell, second, second_cell, what))
         self.pairs.setdefault((first.site.span, second.site.span), Pair(first, second, entry))
+        if what == "read":
+            self.blame.raced(second, entry)
+            if second.site.pipe is PipeType.S:
+                self.blame.taint(second.core, entry)
 
     def _describe(
         self, first: Instr, first_cell: Cell, second: Instr, second_cell: Cell, what: str
@@ -186,6 +192,8 @@ class Races:
         """A wait on the wrong pipe, or a signal from the wrong pipe, that was meant to order the two."""
         agent = first.core.index * LANES + first.site.lane
         mine = self.order.pipes[second.core.index * LANES + second.site.lane]
+        if first.core is second.core:
+            return (), ()
         for other in self.order.core(second.core.index):
             if other.lane not in (mine.lane, PipeType.S.value) and other.of(agent) >= first.number and other.source:
                 wait = other.source[0]

@@ -5,10 +5,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from pypto_pro.analysis.footprints import union
-from pypto_pro.analysis.region_map import Cell, RegionMap
-from pypto_pro.enums import PipeType
-from pypto_pro.interp.machine import Machine
+from pypto_pro.analysis.region_map import UNTOUCHED, Cell, RegionMap
+from pypto_pro.enums import MemorySpace, PipeType
+from pypto_pro.interp.machine import Core, Machine
 from pypto_pro.interp.memory import GM, Storage
 from pypto_pro.interp.sites import Plan
 from pypto_pro.ops.entry import Effect
@@ -21,7 +24,9 @@ class Memory:
     store: Storage
     map: RegionMap
     version: int = 0
-    """Counts whatever made bytes undefined."""
+    """Counts whatever made bytes undefined; in GM, which the host filled, nothing ever does."""
+    plane: NDArray[np.uint8] | None = None
+    """255 for each byte on chip that holds nothing."""
 
 
 @dataclass(slots=True, eq=False)
@@ -36,6 +41,7 @@ class Touched:
     is_load: bool = False
     """A transfer that brings GM bytes into a memory on chip."""
     to_gm: bool = False
+    from_gm: bool = False
 
 
 class Memories:
@@ -52,6 +58,10 @@ class Memories:
         if store is GM:
             return self.arenas[max(bisect_right(self.starts, address) - 1, 0)]
         return self.on_chip[id(store)]
+
+    def vec(self, core: Core) -> Memory:
+        """The vector buffer of a vector core."""
+        return self.on_chip[id(core.stores[MemorySpace.Vec][0])]
 
     def touched(self, plan: Plan, pipe: PipeType) -> Touched:
         """The cells of a plan."""
@@ -80,10 +90,11 @@ class Memories:
             adds=tuple(by_effect[Effect.ATOMIC]),
             is_load=from_gm and to_chip and pipe is PipeType.MTE2,
             to_gm=to_gm,
+            from_gm=from_gm,
         )
 
 
 def _memory(store: Storage, origin: int) -> Memory:
-    memory = Memory(store, RegionMap(origin=origin))
+    memory = Memory(store, RegionMap(origin=origin), version=UNTOUCHED if store is GM else 0)
     memory.map.store = memory
     return memory

@@ -1,0 +1,228 @@
+"""Which bytes on chip hold something: copies carry undefined bytes along, everything else that uses them is reported.
+
+A memory has a plane of bytes, 255 where nobody wrote. Regions that were seen fully defined are remembered by their
+cell together with the memory's version, which changes only when bytes become undefined again, so that the steady
+state of a loop costs one comparison an access.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pypto_pro.analysis.footprints import union
+from pypto_pro.analysis.region_map import Cell
+from pypto_pro.interp.calls import CallPlan, CallSite, RegisterAccess, active_runs
+from pypto_pro.interp.checks.uninitialised import Uninitialised
+from pypto_pro.interp.memory import GM, SimTensor, SimTile, Storage
+from pypto_pro.interp.sites import OpSite
+from pypto_pro.layouts import Region
+from pypto_pro.ops.entry import Effect
+
+if TYPE_CHECKING:
+    from pypto_pro.interp.checks.touched import Memory, Touched
+    from pypto_pro.interp.machine import Instr
+
+Plane = NDArray[np.uint8]
+UNDEFINED = 255
+
+
+def plane_of(memory: Memory) -> Plane:
+    """The plane of a memory on chip, made at first use."""
+    if memory.plane is None:
+        memory.plane = np.full(memory.store.capacity, UNDEFINED, np.uint8)
+    return memory.plane
+
+
+def window(plane: Plane, region: Region) -> Plane:
+    """The bytes of a region as a view of (rows, row bytes)."""
+    return np.ndarray((region.rows, region.row_bytes), np.uint8, plane.data, region.start, (region.pitch, 1))
+
+
+def is_defined(cell: Cell) -> bool:
+    """Whether every byte of a region holds something."""
+    memory: Memory = cell.store
+    if cell.clean == memory.version:
+        return True
+    if window(plane_of(memory), cell.region).any():
+        return False
+    cell.clean = memory.version
+    return True
+
+
+def define(cell: Cell) -> None:
+    """Every byte of a region was written."""
+    memory: Memory = cell.store
+    if cell.clean != memory.version:
+        window(plane_of(memory), cell.region)[...] = 0
+        cell.clean = memory.version
+
+
+def undefine(cell: Cell) -> None:
+    """The bytes of a region hold nothing in particular any more."""
+    memory: Memory = cell.store
+    view = window(plane_of(memory), cell.region)
+    if not view.all():
+        view[...] = UNDEFINED
+        memory.version += 1
+
+
+class Definedness:
+    """Follows undefined bytes through one launch."""
+
+    def __init__(self, reports: Uninitialised, memories: Any) -> None:
+        self.reports = reports
+        self.memories = memories
+        self.calls = CallDefinedness(self)
+
+    def completed(self, instr: Instr, touched: Touched) -> None:
+        """An op has read its sources and written its results."""
+        undefined = [cell for cell in touched.reads if not is_defined(cell)]
+        if undefined:
+            site = instr.site
+            if isinstance(site, OpSite) and site.entry.copies and not touched.to_gm and touched.writes:
+                self._carry(instr, site, touched)
+                return
+            self.reports.read(instr, undefined)
+        for cell in touched.clobbers:
+            undefine(cell)
+        for cell in touched.writes:
+            define(cell)
+
+    def _carry(self, instr: Instr, site: OpSite, touched: Touched) -> None:
+        """Do to the planes what the op does to the bytes, once with undefined bytes as 255 and once as 0.
+
+        Bytes of the result that differ came from undefined ones; padding and constants are the same both times.
+        """
+        before = {id(cell.store): plane_of(cell.store).copy() for cell in touched.writes}
+        with_undefined = self._on_planes(instr, site, touched, UNDEFINED)
+        without = self._on_planes(instr, site, touched, 0)
+        for cell in touched.writes:
+            memory: Memory = cell.store
+            key = id(memory)
+            differs = window(with_undefined[key], cell.region) != window(without[key], cell.region)
+            old = window(before[key], cell.region)
+            new = np.where(differs, np.uint8(UNDEFINED), np.uint8(0))
+            if (new > old).any():
+                memory.version += 1
+            window(plane_of(memory), cell.region)[...] = new
+
+    def _on_planes(self, instr: Instr, site: OpSite, touched: Touched, value: int) -> dict[int, Plane]:
+        """The planes the op's meaning leaves when undefined bytes are `value`; the real ones stay."""
+        stores: dict[int, Plane] = {}
+
+        def scratch(store: Storage) -> Plane:
+            memory: Memory = self.memories.of(store, 0)
+            if id(memory) not in stores:
+                stores[id(memory)] = plane_of(memory).copy() if value else np.zeros(store.capacity, np.uint8)
+            return stores[id(memory)]
+
+        def operand(arg: Any) -> Any:
+            if isinstance(arg, SimTile):
+                mems = [scratch(s) for s in arg.stores]
+                return replace(arg, mem=mems[0], peers=tuple(mems) if arg.peers else ())
+            if isinstance(arg, SimTensor):
+                return replace(arg, mem=np.zeros_like(arg.mem))
+            return arg
+
+        site.run(tuple(operand(a) for a in instr.args))
+        return stores
+
+
+class CallDefinedness:
+    """Vector functions and SIMT launches: what they load, and lanes that use undefined bytes."""
+
+    def __init__(self, owner: Definedness) -> None:
+        self.owner = owner
+        self.clean = False
+        """Whether nothing undefined can reach the call that runs now."""
+        self.applied = 0
+        """Events of the running call's trace whose writes the plane knows."""
+        self.before: Plane | None = None
+        """The plane when the running call began."""
+        self.loaded: dict[CallPlan, list[Region]] = {}
+        """What a call loads."""
+        self.harmless: dict[CallPlan, set[bytes]] = {}
+        """Patterns of undefined bytes under which a call used none of them."""
+        self.used = False
+
+    def started(self, instr: Instr, site: CallSite) -> None:
+        """A call begins: if undefined bytes may reach it in a new way, its trace is needed again."""
+        self.applied, self.used = 0, False
+        plan = site.plans.get(instr.args)
+        self.clean = plan is not None and self._is_harmless(instr, plan)
+        if not self.clean:
+            self.before = plane_of(self.owner.memories.vec(instr.core)).copy()
+            if plan is not None:
+                site.plans.pop(instr.args)
+
+    def _pattern(self, plane: Plane, plan: CallPlan) -> bytes:
+        """The undefined bytes among those the call loads; with its trace they decide what happens to them."""
+        return b"".join(window(plane, region).tobytes() for region in self.loaded[plan])
+
+    def _is_harmless(self, instr: Instr, plan: CallPlan) -> bool:
+        if plan not in self.loaded:
+            return False
+        pattern = self._pattern(plane_of(self.owner.memories.vec(instr.core)), plan)
+        return not any(pattern) or pattern in self.harmless[plan]
+
+    def undefined_bytes(self, instr: Instr, address: int, size: int) -> NDArray[np.bool_] | None:
+        """Which of some UB bytes are undefined now, inside the running call; None when none is."""
+        if self.clean:
+            return None
+        plane = plane_of(self.owner.memories.vec(instr.core))
+        self._apply(instr, plane)
+        found = plane[max(address, 0) : address + size]
+        if found.size != size or not found.any():
+            return None  # outside UB is an error of its own
+        return found != 0
+
+    def _apply(self, instr: Instr, plane: Plane) -> None:
+        site = instr.site
+        assert isinstance(site, CallSite)
+        trace = site.unit_of(instr.core).trace
+        for event in trace[self.applied :]:
+            if isinstance(event, RegisterAccess) and event.effect is Effect.WRITE and event.store is not GM:
+                for start, end in active_runs(event):
+                    plane[start:end] = 0
+        self.applied = len(trace)
+
+    def undefined_used(self, instr: Instr, site: Any, lanes: int) -> None:
+        """A register op used undefined lanes."""
+        self.used = True
+        self.owner.reports.lanes(instr, site, lanes)
+
+    def completed(self, instr: Instr, plan: CallPlan, touched: Touched) -> None:
+        """The call is over: what it wrote is defined."""
+        if not self.clean:
+            if any(isinstance(e, RegisterAccess) and e.thread is not None for e in plan.trace):
+                self._threads(instr, plan)
+            elif plan not in self.loaded:
+                self._learn(plan)
+        for cell in touched.writes:
+            define(cell)
+
+    def _learn(self, plan: CallPlan) -> None:
+        """What a call loads, and whether undefined bytes there did no harm this time."""
+        loads = [e for e in plan.trace if isinstance(e, RegisterAccess) and e.effect is Effect.READ]
+        ranges = union(r for e in loads if e.store is not GM for r in active_runs(e))
+        self.loaded[plan] = [Region(a, 1, b - a, b - a) for a, b in ranges]
+        self.harmless[plan] = set()
+        if not self.used and self.before is not None:
+            self.harmless[plan].add(self._pattern(self.before, plan))
+
+    def _threads(self, instr: Instr, plan: CallPlan) -> None:
+        """SIMT threads use every value they read."""
+        plane = plane_of(self.owner.memories.vec(instr.core))
+        for event in plan.trace:
+            if not isinstance(event, RegisterAccess) or event.store is GM:
+                continue
+            view = plane[event.address : event.address + event.size]
+            if event.effect is Effect.WRITE:
+                view[...] = 0
+            elif view.any():
+                self.owner.reports.lanes(instr, event.site, 1)
+                view[...] = 0
