@@ -78,6 +78,10 @@ def _pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(max_workers=256, thread_name_prefix="pypto-pro")
 
 
+if hasattr(os, "register_at_fork"):  # a forked child has none of the parent's threads
+    os.register_at_fork(after_in_child=lambda: _pool.cache_clear())
+
+
 # --- arenas -----------------------------------------------------------------------------------------------------------
 
 _arenas: list[Words] = []
@@ -256,31 +260,47 @@ class Run:
         self.prepare(launch, units)
         self._aim_ticks(units, threading.current_thread() is threading.main_thread())
         began = time.perf_counter()
-        short = self.executable.last_seconds < SHORT_SECONDS
-        self.workers = 1 if short and not plan.parking else workers
-        self._set("slow_cycles", SLOW_CYCLES if self.workers < workers else 0)
-        helpers = self._start(range(1, self.workers))
-        status = self._work(0)
-        if status == RUN_WAKE:
-            self.workers = workers
+        short = self.executable.last_seconds < SHORT_SECONDS and not plan.parking
+        first = 1 if short else workers
+        self._set("slow_cycles", SLOW_CYCLES if first < workers else 0)
+        self.workers = 1
+        helpers = self._start(range(1, first))
+        if self._own_work() == RUN_WAKE:
             self._set("slow_cycles", 0)
             helpers = self._start(range(1, workers))
-            status = self._work(0)
+            self._own_work()
         self._join(helpers)
-        self.executable.last_seconds = (time.perf_counter() - began) * self.workers
+        self.executable.last_seconds = (time.perf_counter() - began) * (1 + len(helpers))
         self._conclude()
 
     def _start(self, numbers: range) -> list[Future[int]]:
-        return [_pool().submit(self._work, number) for number in numbers]
+        return [_pool().submit(self._help, number) for number in numbers]
 
     def _join(self, helpers: list[Future[int]]) -> None:
+        """Wait for helpers that have begun; the others are not needed any more."""
         for helper in helpers:
-            while True:
+            while not helper.cancel():
                 try:
                     helper.result()
                     break
                 except KeyboardInterrupt as interrupt:
                     self._cancel(interrupt)
+
+    def _own_work(self) -> int:
+        """The calling thread as worker 0; an interrupt between two runs ends the launch as one inside does."""
+        try:
+            return self._work(0)
+        except KeyboardInterrupt as interrupt:
+            self._cancel(interrupt)
+            return RUN_CANCELLED
+
+    def _help(self, number: int) -> int:
+        """A thread of the pool as a worker, unless it comes too late."""
+        with self.condition:
+            if self.finished:
+                return RUN_FINISHED
+            self.workers += 1
+        return self._work(number)
 
     def _work(self, number: int) -> int:
         """One worker; returns how its last run ended."""
