@@ -226,6 +226,8 @@ CASES: list[Case] = [
     *(partial(op, d, *shapes) for op in ("partadd", "partmax", "partmin", "partmul") for d in (F32, D.DT_INT8)
       for shapes in ((VALID, (3, 20)), ((5, 20), VALID), (VALID, VALID), ((0, 0), VALID))),
     *(arg(op, dim, d) for op in ("argmax", "argmin") for dim in (0, 1) for d in (F32, F16, B16, D.DT_INT32)),
+    *(Case(op, {"out": T((1, 8), D.DT_INT32), "src": T((64, 8), d, B, (50, 7), TensorLayout.DN),
+                "tmp": T((64, 8), d, C)}, {"dim": 1}) for op in ("argmax", "argmin") for d in (F32, D.DT_INT8)),
     *(product(op, d) for op in ("row_prod", "col_prod") for d in (F32, D.DT_INT16)),
     *BROADCASTS,
     *(broadcast(f"{axis}_expand", D.DT_INT8) for axis in ("row", "col") if axis == "col"),

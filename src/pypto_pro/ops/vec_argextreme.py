@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from pypto_pro.ops import rules
 from pypto_pro.ops.builder import Lanes, NativeScalar, NativeTile
 from pypto_pro.ops.entry import Access, OpEntry, Requirement, defop
 from pypto_pro.ops.operands import IntAttr, TileArg, TileInfo, VecIn, VecOut, VecScratch
-from pypto_pro.ops.vec_lowering import VectorBuilder, at, bytes_of, column_step, is_linear
+from pypto_pro.ops.vec_lowering import VectorBuilder, at, bytes_of, column_step, is_linear, retyped
 from pypto_pro.ops.vec_reduce import check_target, reduce_into, reduction_regions
 
 D = DataType
@@ -48,10 +49,12 @@ def lower_columns(k: VectorBuilder, out: NativeTile, src: NativeTile, largest: b
         k.vectors(count, cols, columns)
 
 
-def lower_rows(k: VectorBuilder, out: NativeTile, src: NativeTile, largest: bool) -> None:
-    """Each lane keeps its best and where it stood; then the lanes are compared, the lower index winning ties."""
+def lower_rows(k: VectorBuilder, out: NativeTile, src: NativeTile, step: int, largest: bool) -> None:
+    """Each lane keeps its best and where it stood; then the lanes are compared, the lower index winning ties.
+
+    Row r of src gives element r * step of `out`.
+    """
     rows, cols, index = src.vr, src.vc, D.DT_INT32
-    step = column_step(out)
     written = ((rows - 1) * step + 1) * 4
     k.require(k.fits(src, rows, cols), k.covers(out, written), k.disjoint(out, written, src, bytes_of(src, rows, cols)))
     count = k.lane_count(D.DT_INT32, src.dtype)
@@ -115,10 +118,13 @@ def _arg_extreme(name: str, word: str, pick: Callable[..., Any], largest: bool) 
 
     @entry.lower
     def _(k: VectorBuilder, out: NativeTile, src: NativeTile, tmp: object, dim: int) -> Any:
-        if not is_linear(src) or column_step(out) == 0:
-            return NotImplemented
-        lower = lower_rows if dim == 0 else lower_columns
-        return lower(k, out, src, largest)
+        if dim == 0:
+            lower_rows(k, out, src, column_step(out), largest)
+        elif is_linear(src):
+            lower_columns(k, out, src, largest)
+        else:  # the columns of a DN tile are the rows of an ND tile in the same bytes
+            turned = retyped(src, src.dtype, (src.type.cols, src.type.rows), TensorLayout.ND)
+            lower_rows(k, out, replace(turned, vr=src.vc, vc=src.vr), 1, largest)  # type: ignore[type-var]
 
     entry.doc = (
         f"out[r, 0] = column of the {word} of row r (dim=0), or out[0, c] = row of the {word} of column c (dim=1).\n"

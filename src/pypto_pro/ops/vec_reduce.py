@@ -47,6 +47,8 @@ def check_reduction(out: TileInfo, src: TileInfo, dim: int, row_dtypes: tuple[Da
 def check_target(out: TileInfo, src: TileInfo, dim: int) -> None:
     """The tile that takes one value a row (dim=0: one valid column) or a column (dim=1: row-major)."""
     rules.agree(out, src, dim)
+    if rules.layout_of(out) not in (TensorLayout.ND, TensorLayout.DN):
+        raise ValueError(f"`{out.name}` is {rules.layout_of(out).name}; results go to an ND or DN tile")
     if dim == 1 and rules.layout_of(out) is not TensorLayout.ND:
         raise ValueError(f"`{out.name}` must be a row-major [1, C] tile for dim=1")
     if dim == 0 and (rules.known_valid(out)[1] or 1) != 1:
