@@ -84,19 +84,21 @@ def text_of(kernel: Kernel) -> str:
 
 
 def agree(body: str, *args: Any, count: int = 8, params: str = "", before: str = "", **names: Any) -> NDArray[np.int64]:
-    """The values that a body stores in `out[0, i]`, which Python, running the same text, stores too."""
+    """The values that a body stores in `out[0, i]` on both executors, as Python does running the same text."""
     head = f"out: pl.Tensor[[1, {count}], pl.DT_INT64]"
     kernel = kernel_of(body, ", ".join(p for p in (head, params) if p), before, **names)
-    device, host = np.full((1, count), -99, np.int64), np.full((1, count), -99, np.int64)
+    host = np.full((1, count), -99, np.int64)
     special = Specialisation()
     complaints = check(parse_kernel(kernel.source, special), lookup)
     assert not complaints, "\n".join(f"{c.message} at {c.spans[0].line}" for c in complaints)
     kernel.source.fn(host, *args)
-    with pypto_pro.options(executor="interp"):
-        kernel(device, *args)
-    shown = print_kernel(parse_kernel(kernel.source, special))
-    assert np.array_equal(device, host), f"device {device[0]}\nhost {host[0]}\n{body}\n{shown}"
-    return device[0]
+    for executor in ("interp", "native"):
+        device = np.full((1, count), -99, np.int64)
+        with pypto_pro.options(executor=executor):
+            kernel(device, *args)
+        shown = print_kernel(parse_kernel(kernel.source, special))
+        assert np.array_equal(device, host), f"{executor} {device[0]}\nhost {host[0]}\n{body}\n{shown}"
+    return host[0]
 
 
 def run(body: str, *args: Any, count: int = 8, params: str = "", before: str = "", **names: Any) -> NDArray[np.int64]:
