@@ -81,6 +81,8 @@ STATE_BYTES = 2 * WORD  # state, epoch at which it was parked
 
 BUDGET = 1 << 20
 """Loop weight between two looks at the cancel flag."""
+BUDGET_OF_A_BLOCK = BUDGET // 32
+"""What beginning a block, or giving it a turn, weighs."""
 BUDGET_OF_OPS = 4096
 """What one trip of a loop that issues ops weighs; other trips weigh 1."""
 

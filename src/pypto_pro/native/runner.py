@@ -13,7 +13,7 @@ from typing import Any
 import llvmlite.ir as ir
 
 from pypto_pro.native import engine, sync_code, vector_stream
-from pypto_pro.native.emit import I32, I64, PTR, VOID, Code, Value, vector
+from pypto_pro.native.emit import I1, I32, I64, PTR, VOID, Code, Value, vector
 from pypto_pro.native.engine import host
 from pypto_pro.native.frames import (
     BLOCK_DONE,
@@ -22,6 +22,7 @@ from pypto_pro.native.frames import (
     BLOCK_READY,
     BLOCK_RUNNING,
     BUDGET,
+    BUDGET_OF_A_BLOCK,
     CORE,
     LAUNCH,
     RUN_CANCELLED,
@@ -106,7 +107,7 @@ def emit_begin(module: Any) -> None:
         index = b.add(b.mul(block, subblocks), get(code, core, "subblock"))
         put(code, index, core, "block_idx")
         for name, value in (
-            ("budget", BUDGET), ("resume", 0), ("moved", 0), ("wrote", 1), ("status", STEP_YIELD), ("site", -1),
+            ("resume", 0), ("moved", 0), ("wrote", 1), ("status", STEP_YIELD), ("site", -1),
             ("spr", 0), ("retry", 0), ("queued", 0), ("mask_count_mode", 0), ("mask_high", -1), ("mask_low", -1),
         ):
             put(code, value, core, name)
@@ -181,6 +182,20 @@ def cycles(code: Code) -> Value:
     return code.call(name, I64, [])
 
 
+def _cancelled(code: Code, launch: Value, core: Value) -> Value:
+    """i1: the launch is cancelled; between blocks, where Python is asked only now and then."""
+    b = code.b
+    result = code.slot(I1)
+    flag = code.load_atomic(word(launch, "cancel", code, 0, LAUNCH))
+    code.store(b.icmp_unsigned("!=", flag, I64(0)), result)
+    budget = b.sub(get(code, core, "budget"), I64(BUDGET_OF_A_BLOCK))
+    put(code, budget, core, "budget")
+    with b.if_then(b.icmp_signed("<", budget, I64(0))):
+        stop = b.icmp_unsigned("!=", code.call("run_tick", I32, [core]), I32(0))
+        code.store(b.or_(stop, code.load(I1, result)), result)
+    return code.load(I1, result)
+
+
 def emit_claiming(module: Any) -> None:
     """`i32 run_claiming(launch, unit)`: run unclaimed blocks until there are none."""
     code, (launch, unit) = function(module, "run_claiming", (PTR, PTR))
@@ -190,7 +205,7 @@ def emit_claiming(module: Any) -> None:
     again = code.block("next")
     b.branch(again)
     b.position_at_end(again)
-    with b.if_then(b.icmp_unsigned("!=", code.call("run_tick", I32, [first_core]), I32(0))):
+    with b.if_then(_cancelled(code, launch, first_core)):
         b.ret(I32(RUN_CANCELLED))
     block = code.add_atomic(1, word(launch, "next_block", code, 0, LAUNCH))
     total = get(code, launch, "block_dim", layout=LAUNCH)
@@ -262,7 +277,7 @@ def _block_turn(code: Code, launch: Value, state: Value, number: Value, epoch: V
     unit = code.at(code.load(PTR, launch, LAUNCH["units"]), offset)
     with b.if_then(fresh):
         code.call("run_begin", VOID, [launch, unit, number])
-    with b.if_then(b.icmp_unsigned("!=", code.call("run_tick", I32, [code.at(unit, UNIT["cores"])]), I32(0))):
+    with b.if_then(_cancelled(code, launch, code.at(unit, UNIT["cores"]))):
         b.ret(I32(RUN_CANCELLED))
     result = code.call("run_block", I32, [launch, unit])
     with b.if_then(b.icmp_unsigned("==", result, I32(CANCELLED))):
