@@ -23,7 +23,7 @@ def test_regions_are_honest(case: Case) -> None:
 
 def test_every_op_has_a_case() -> None:
     covered = {case.op for case in CASES}
-    others = ("vf.", "simt.")  # checked lane by lane by their own tests
+    others = ("vf.", "simt.", "ssbuf_", "system.")  # checked by tests of their own; the last two touch no operands
     missing = [
         e.key
         for e in all_ops()

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pypto_pro.diag import NOWHERE
+from pypto_pro.diag.errors import ArgumentError
 from pypto_pro.dtypes import DataType
 from pypto_pro.enums import CoreKind, MemorySpace
 from pypto_pro.hw.a5 import SPACES
@@ -67,6 +68,7 @@ class Outcome:
     expected_results: list[Any] = field(default_factory=list)
     called_back: bool = False
     declined: bool = False
+    refused: str = ""
     warnings: list[str] = field(default_factory=list)
 
 
@@ -139,8 +141,11 @@ def _native(
 
     def call_back(core_address: int, record_address: int) -> None:
         outcome.called_back = True
-        callbacks.run_op(site, callbacks.Core(core_address), record_address,
-                         lambda _, message: outcome.warnings.append(message))
+        try:
+            callbacks.run_op(site, callbacks.Core(core_address), record_address,
+                             lambda _, message: outcome.warnings.append(message))
+        except ArgumentError as error:
+            outcome.refused = error.diagnostic.message
 
     callback = CALL(call_back)
     launch[LAUNCH["callback"] :][:8].view(np.int64)[0] = ctypes.cast(callback, ctypes.c_void_p).value

@@ -258,7 +258,10 @@ def test_strided_views_and_transfer_strides() -> None:
     ):
         tile = Tile(vec(16, 16, D.DT_FP32), 0, 6, 13)
         outcome = run("load", (tile, tensor, (1, 2)), {S.Vec: np.zeros(1024, np.uint8)}, (("order", None),))
-        assert outcome.called_back == (tensor.transfer == (3, 7) or tensor.strides[1] != 1)  # not runs of elements
+        if tensor.transfer == (3, 7) or tensor.strides[1] != 1:  # not runs of neighbouring elements
+            assert "stride along axis 1" in outcome.refused
+            continue
+        assert not outcome.called_back
         np.testing.assert_array_equal(outcome.spaces[S.Vec], outcome.expected[S.Vec])
 
 

@@ -48,7 +48,8 @@ def touches(entry: OpEntry, named: Mapping[str, Any]) -> tuple[Touch, ...]:
         if not regions:
             continue
         if access.within_tile:
-            end = operand.addr + layouts.slot_size(operand.type.shape, operand.type.dtype)
+            rows, cols = operand.type.shape
+            end = operand.addr + rows * cols * operand.type.dtype.bits() // 8
             high = bounds(regions)[1]
             if high > end:
                 found.append(Touch(access.operand, access.effect, access.sub, clipped(regions, end), high, end))

@@ -22,7 +22,7 @@ from pypto_pro.frontend.values import NONE, TupleValue, Value, describe
 from pypto_pro.ir import build
 from pypto_pro.ir.nodes import Arg, Local, Op, SetValid, Var
 from pypto_pro.ir.types import ScalarType
-from pypto_pro.ops.entry import Keyword, OpEntry, Param, Requirement, Section
+from pypto_pro.ops.entry import Caution, Keyword, OpEntry, Param, Requirement, Section
 from pypto_pro.ops.table import lookup
 
 RAISED_BY_RULES = (TypeError, ValueError, ArithmeticError, LookupError, NotImplementedError)
@@ -152,6 +152,8 @@ def _issue(
         if isinstance(update, Requirement):  # one that depends on run-time extents is the executors' to check
             if operands.is_known(update.holds) and not update.holds:
                 raise ValueError(update.message)
+            continue
+        if isinstance(update, Caution):
             continue
         tile = args[update.operand]
         assert tile is not None

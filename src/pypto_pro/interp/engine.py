@@ -14,12 +14,11 @@ from pypto_pro.interp.debug import DebugSite
 from pypto_pro.interp.machine import Core, Instr, Machine, Pipe
 from pypto_pro.interp.memory import SimTensor, SimTile
 from pypto_pro.interp.services import ServiceSite
-from pypto_pro.interp.sites import Kind, OpSite, Site, run_clipped
+from pypto_pro.interp.sites import Kind, OpSite, Overrun, Site, run_clipped
 from pypto_pro.interp.sync import UnitFlag, Waitable
 
 if TYPE_CHECKING:
     from pypto_pro.interp.out_of_bounds import Warner
-    from pypto_pro.interp.sites import Overrun
 
 STEPS: dict[Kind, Callable[[Instr], Waitable | None]] = {
     Kind.SET_FLAG: sync.set_flag,
@@ -186,10 +185,15 @@ class Engine:
             raise
 
     def overrun(self, instr: Instr) -> None:
-        """Report every operand of an op that leaves its memory."""
+        """Report every operand of an op that leaves its memory, and what else its author should know."""
         assert instr.plan is not None
-        for overrun in instr.plan.overruns:
-            self.overran(instr, overrun, instr.site)
+        for found in instr.plan.overruns:
+            if isinstance(found, Overrun):
+                self.overran(instr, found, instr.site)
+            elif self.calls.cautioned is not None:
+                self.calls.cautioned(instr, found)
+            elif self.machine.observer is None:
+                self.warner.caution(instr.site, found)
 
     def overran(self, instr: Instr, overrun: Overrun, site: Site) -> None:
         """Tell the observer, or the author once a line; `site` is the op, inside a call one of its body's."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pypto_pro.interp.result import RunResult
     from pypto_pro.interp.sites import Overrun, Site
     from pypto_pro.interp.sync import Counter, Credit, Flag, Mutex, UnitFlag
+    from pypto_pro.ops.entry import Caution
 
 
 class Observer:
@@ -42,6 +43,9 @@ class Observer:
 
         `site` is the op: the instruction's own, or one inside a vector function or SIMT launch.
         """
+
+    def cautioned(self, instr: Instr, caution: Caution) -> None:
+        """An op runs, but something its author may rely on does not hold (`caution.kind`, `caution.message`)."""
 
     # --- flags, barriers, mutexes -----------------------------------------------------------------------------------
 

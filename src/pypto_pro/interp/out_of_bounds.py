@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 
 from pypto_pro.interp.sites import Overrun, Site
+from pypto_pro.ops.entry import Caution
 
 
 class OutOfBoundsWarning(RuntimeWarning):
@@ -19,12 +20,18 @@ class Warner:
 
     def warn(self, site: Site, overrun: Overrun) -> None:
         """Warn at the author's line, the first time it happens there."""
+        self._once(site, overrun.operand, f"`{site.name}` {describe(overrun)}", OutOfBoundsWarning)
+
+    def caution(self, site: Site, caution: Caution) -> None:
+        """The same for something its author relied on in vain."""
+        self._once(site, caution.kind, f"`{site.name}`: {caution.message}", RuntimeWarning)
+
+    def _once(self, site: Site, what: str, text: str, category: type[Warning]) -> None:
         span = site.span
-        key = (span.file, span.line, overrun.operand)
+        key = (span.file, span.line, what)
         if key not in self.seen:
             self.seen.add(key)
-            text = f"`{site.name}` {describe(overrun)}"
-            warnings.warn_explicit(text, OutOfBoundsWarning, span.file, max(span.line, 1), registry={})
+            warnings.warn_explicit(text, category, span.file, max(span.line, 1), registry={})
 
 
 def describe(overrun: Overrun) -> str:

@@ -59,6 +59,8 @@ class Emitter:
 
     def require(self, *conditions: Scalar) -> None:
         """Go on where all conditions hold; run the op's meaning instead where one does not."""
+        if not conditions:
+            return
         if self._meaning is None:
             self._meaning = self.code.block("meaning")
         going = self.code.block("fits")

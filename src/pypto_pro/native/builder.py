@@ -18,9 +18,9 @@ from pypto_pro.native.calls import Tile
 from pypto_pro.native.emit import Value
 from pypto_pro.native.lanes import Lanes
 from pypto_pro.native.matrix import MatrixEngine
-from pypto_pro.native.moves import Moves
 from pypto_pro.native.pieces import Pieces
 from pypto_pro.native.scalars import Scalar
+from pypto_pro.native.transfers import Transfers
 from pypto_pro.ops.operands import tile_geometry
 
 Combine = Callable[[Lanes, Lanes], Lanes]
@@ -28,7 +28,7 @@ BLOCK_BYTES = 256
 """What the vector unit reduces at a time."""
 
 
-class OpBuilder(Moves, Pieces, MatrixEngine):
+class OpBuilder(Transfers, Pieces, MatrixEngine):
     """Whole-tile patterns."""
 
     def elementwise(

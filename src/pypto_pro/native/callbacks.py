@@ -13,7 +13,6 @@ import struct
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -48,6 +47,7 @@ from pypto_pro.ops.operands import TileArg
 from pypto_pro.ops.tensors import TensorArg
 
 Bytes = NDArray[np.uint8]
+OUTSIDE = "; reads there give zero, writes are dropped"
 
 _FORMATS = {
     DataType.DT_BOOL: "<?", DataType.DT_INT8: "<b", DataType.DT_UINT8: "<B", DataType.DT_INT16: "<h",
@@ -163,7 +163,7 @@ def run_register_op(site: Site, unit: VectorUnit, core: Core, record: int, repor
     unit.targets = tuple(type_of(spec) for spec in signature.results)
     registers = (RegSpec, MaskSpec, AddrRegSpec, UnalignSpec)
     unit.sources = tuple(type_of(spec) if isinstance(spec, registers) else None for spec in signature.specs)
-    unit.outside = partial(report, site)
+    unit.outside = lambda message: report(site, message + OUTSIDE)
     named = signature.entry.bind(operands, signature.attrs)
     with np.errstate(all="ignore"):
         result = signature.entry.meaning(unit, **named)  # type: ignore[misc]
@@ -176,7 +176,7 @@ def run_register_op(site: Site, unit: VectorUnit, core: Core, record: int, repor
 
 
 def run_op(site: Site, core: Core, record: int, report: Any) -> None:
-    """Apply the meaning of a site's op. `report(site, message)` hears of accesses out of bounds.
+    """Apply the meaning of a site's op. `report(site, message)` hears of accesses out of bounds and other doubts.
 
     ArgumentError when the operands fail a requirement of the op.
     """
@@ -188,6 +188,8 @@ def run_op(site: Site, core: Core, record: int, report: Any) -> None:
     unmet = entry.unmet(named)
     if unmet is not None:
         raise ArgumentError(unmet, site.span)
+    for doubt in entry.doubts(named):
+        report(site, f"`{entry.leaf}`: {doubt.message}")
     copies = _extended(named, _overruns(site, named, report))
     moved = {name: replace(tile, mem=copies[key]) for name, tile in named.items()
              if isinstance(tile, TileArg) and (key := tile.mem.ctypes.data) in copies}
@@ -209,12 +211,15 @@ def _overruns(site: Site, named: Mapping[str, Any], report: Any) -> list[tuple[s
     leaf = site.signature.entry.leaf
     for touch in touches(site.signature.entry, named):
         operand = named[touch.operand]
+        if touch.past:
+            where = f"the tile's {operand.addr}..{touch.end}"
+            report(site, f"`{touch.operand}` of {leaf} covers bytes up to {touch.past}, past {where}{OUTSIDE}")
         low, high = bounds(touch.regions)
         size = operand.mem.size
         if low >= 0 and high <= size:
             continue
         where = f"{operand.type.space.name}, which has {size}" if isinstance(operand, TileArg) else f"{size} bytes"
-        report(site, f"`{touch.operand}` of {leaf} covers bytes {low}..{high} of {where}")
+        report(site, f"`{touch.operand}` of {leaf} covers bytes {low}..{high} of {where}{OUTSIDE}")
         if isinstance(operand, TileArg):
             found.append((touch.operand, high))
     return found
@@ -238,9 +243,7 @@ def _extended(named: Mapping[str, Any], needs: list[tuple[str, int]]) -> dict[in
 def warn(site: Site, message: str) -> None:
     """A warning at the author's line; Python shows each line once."""
     span = site.span
-    warnings.warn_explicit(
-        f"{message}; reads there give zero, writes are dropped", RuntimeWarning, span.file, max(span.line, 1)
-    )
+    warnings.warn_explicit(message, RuntimeWarning, span.file, max(span.line, 1))
 
 
 def debug_output(site: Site, core: Core, record: int) -> str:

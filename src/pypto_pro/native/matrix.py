@@ -16,20 +16,23 @@ import llvmlite.ir as ir
 
 from pypto_pro.dtypes import DataType
 from pypto_pro.layouts import elements_per_block
-from pypto_pro.native import codecs, engine, frames
+from pypto_pro.native import codecs, engine, frames, mx_scales, small_floats
 from pypto_pro.native.blocks import Emitter
 from pypto_pro.native.calls import Tile
-from pypto_pro.native.emit import F32, I32, I64, PTR, VOID, Code, Value, suffix, vector
+from pypto_pro.native.emit import F32, I1, I8, I32, I64, PTR, VOID, Code, Value, splat, suffix, vector
 from pypto_pro.native.engine import host
 from pypto_pro.native.frames import CORE
-from pypto_pro.native.lanes import spread
+from pypto_pro.native.lanes import Lanes, spread
 from pypto_pro.native.moves import transpose
 from pypto_pro.native.scalars import Scalar
 from pypto_pro.native.sync_code import function
 
 D = DataType
 BOX = 16
-OPERANDS = {D.DT_FP16: F32, D.DT_BF16: F32, D.DT_FP32: F32, D.DT_INT8: I32}
+OPERANDS = {
+    D.DT_FP16: F32, D.DT_BF16: F32, D.DT_FP32: F32, D.DT_INT8: I32, D.DT_HF8: F32, D.DT_FP8E4M3FN: F32,
+    D.DT_FP8E5M2: F32, D.DT_FP4E2M1: F32, D.DT_FP4E1M2: F32,
+}  # fmt: skip
 """Operand dtypes and what they are widened to."""
 MAX_EXTENT = 4095
 UNROLL = 4
@@ -43,7 +46,21 @@ def shape() -> tuple[int, int, int]:
 # --- operands ---------------------------------------------------------------------------------------------------------
 
 
+def _elements(code: Code, source: Value, first: Value, count: int, dtype: DataType) -> Value:
+    """`count` stored elements (an even number) from the `first` one on; 4-bit ones as one code a byte."""
+    if not dtype.is_sub_byte:
+        place = code.at(source, code.b.mul(first, I64(dtype.nbytes)))
+        return code.load(vector(count, codecs.memory_type(dtype)), place)
+    b = code.b
+    pairs = code.load(vector(count // 2, I8), code.at(source, b.lshr(first, I64(1))))
+    low, high = b.and_(pairs, splat(pairs.type, 15)), b.lshr(pairs, splat(pairs.type, 4))
+    order = ir.Constant(vector(count, I32), [I32(k // 2 + k % 2 * (count // 2)) for k in range(count)])
+    return b.shuffle_vector(low, high, order)
+
+
 def _widened(code: Code, bits: Value, dtype: DataType) -> Value:
+    if dtype in small_floats.SMALL:
+        return small_floats.decode(Lanes(code, bits, D.DT_UINT8), dtype).value
     value = codecs.decode(code, bits, dtype)
     return code.b.sext(value, vector(bits.type.count, I32)) if dtype is D.DT_INT8 else value
 
@@ -52,7 +69,7 @@ def emit_left(module: Any, dtype: DataType) -> None:
     """`void mm_left_<dtype>(source, target, count)`: widen `count` elements, a multiple of 16."""
     code, (source, target, count) = function(module, f"mm_left_{dtype.to_string()}", (PTR, PTR, I64), VOID)
     with code.loop(0, count, BOX) as k:
-        bits = code.load(vector(BOX, codecs.memory_type(dtype)), code.at(source, code.b.mul(k, I64(dtype.nbytes))))
+        bits = _elements(code, source, k, BOX, dtype)
         code.store(_widened(code, bits, dtype), code.at(target, code.b.mul(k, I64(4))))
     code.b.ret_void()
 
@@ -68,11 +85,7 @@ def emit_right(module: Any, dtype: DataType) -> None:
     box = elements_per_block(dtype)
     with code.loop(0, depth, box) as k, code.loop(0, columns, BOX) as j:
         start = b.add(b.mul(k, columns), b.mul(j, I64(box)))
-        lines = [
-            code.load(vector(box, codecs.memory_type(dtype)),
-                      code.at(source, b.mul(b.add(start, I64(line * box)), I64(dtype.nbytes))))
-            for line in range(BOX)
-        ]
+        lines = [_elements(code, source, b.add(start, I64(line * box)), box, dtype) for line in range(BOX)]
         panel = b.mul(b.mul(b.udiv(j, I64(width)), depth), I64(width))
         for row, value in enumerate(_columns_to_rows(code, lines, box)):
             at = b.add(panel, b.add(b.mul(b.add(k, I64(row)), I64(width)), b.urem(j, I64(width))))
@@ -214,37 +227,61 @@ def helpers(code: bytes) -> dict[str, int]:
     """Addresses of the engine's functions object code mentions."""
     found: dict[str, int] = {}
     for dtype in OPERANDS:
-        if f"mm_left_{dtype.to_string()}".encode() in code:
+        if any(f"mm_{part}_{dtype.to_string()}".encode() in code for part in ("left", "right")):
             found.update(functions(dtype))
+    if b"mm_scale" in code:
+        found.update(mx_scales.functions())
     return found
 
 
 class MatrixEngine(Emitter):
     """The builder's part for products."""
 
-    def matmul(self, dst: Tile, lhs: Tile, rhs: Tile, bias: Tile | None = None, *, accumulate: bool = False) -> Any:
-        """dst = lhs @ rhs (+ bias over rows, or + dst when accumulating), packed for the run-time m and n."""
-        if lhs.dtype not in OPERANDS or rhs.dtype is not lhs.dtype:
-            return NotImplemented
+    def matmul(
+        self, dst: Tile, lhs: Tile, rhs: Tile, bias: Tile | None = None, *, scales: tuple[Tile, Tile] | None = None,
+        accumulate: bool = False,
+    ) -> Any:
+        """dst = lhs @ rhs (+ bias over rows, or + dst when accumulating), packed for the run-time m and n.
+
+        scales: E8M0 factors of lhs and rhs, one for 32 elements of K. Codes so large that a scaled element could pass
+        the FP32 range are left to the op's meaning.
+        """
         code, box = self.code, elements_per_block(lhs.dtype)
         m, k, n = lhs.vr, lhs.vc, rhs.vc
         rows, depth, columns = _up(m, BOX), _up(k, box), _up(n, BOX)
         self.require(
-            m >= 0, m <= MAX_EXTENT, k > 0, k <= MAX_EXTENT, n >= 0, n <= MAX_EXTENT,
-            self._holds(lhs, rows * depth * lhs.dtype.nbytes), self._holds(rhs, columns * depth * rhs.dtype.nbytes),
-            self._holds(dst, rows * columns * 4),
+            m >= 0, m <= MAX_EXTENT, k <= MAX_EXTENT, n >= 0, n <= MAX_EXTENT,
+            self._holds(lhs, rows * depth * lhs.dtype.bits() // 8),
+            self._holds(rhs, columns * depth * rhs.dtype.bits() // 8), self._holds(dst, rows * columns * 4),
         )  # fmt: skip
         if bias is not None:
             self.require(self._holds(bias, n * 4))
-        scratch = code.at(code.load(PTR, self.core, CORE["arena"]), frames.ARENA_SCRATCH)
-        left, right = scratch, code.at(scratch, frames.SCRATCH_BYTES // 2)
-        name = lhs.dtype.to_string()
         with self.if_((m > 0) & (n > 0)):
-            code.call(f"mm_left_{name}", VOID, [self.pointer(lhs), left, (rows * depth).value])
-            code.call(f"mm_right_{name}", VOID, [self.pointer(rhs), right, depth.value, columns.value])
+            self.require(k > 0)
+            if scales is not None:
+                self._check_scales(scales, (rows, columns), k)
+            scratch = code.at(code.load(PTR, self.core, CORE["arena"]), frames.ARENA_SCRATCH)
+            left, right = scratch, code.at(scratch, frames.SCRATCH_BYTES // 2)
+            code.call(f"mm_left_{lhs.dtype.to_string()}", VOID, [self.pointer(lhs), left, (rows * depth).value])
+            sizes = [depth.value, columns.value]
+            code.call(f"mm_right_{rhs.dtype.to_string()}", VOID, [self.pointer(rhs), right, *sizes])
+            if scales is not None:
+                groups = (k // mx_scales.GROUP).value
+                factors = [self.pointer(scale) for scale in scales]
+                code.call(f"mm_scale_left_{box}", VOID, [left, factors[0], rows.value, groups])
+                code.call("mm_scale_right", VOID, [right, factors[1], columns.value, groups, depth.value])
             args = [left, right, self.pointer(dst), m.value, k.value, n.value, self._first(bias, accumulate)]
-            code.call(f"mm_product_{name}", VOID, args)
+            code.call(f"mm_product_{lhs.dtype.to_string()}", VOID, args)
         return None
+
+    def _check_scales(self, scales: tuple[Tile, Tile], lines: tuple[Scalar, Scalar], k: Scalar) -> None:
+        """Scales for whole pairs of groups, inside their memories, small enough to scale elements in FP32."""
+        self.require(k % (2 * mx_scales.GROUP) == 0)
+        for scale, count in zip(scales, lines, strict=True):
+            size = count * (k // mx_scales.GROUP)
+            self.require(self._holds(scale, size))
+            fits = self.code.call("mm_scale_fits", I1, [self.pointer(scale), size.value])
+            self.require(Scalar(self.code, fits, D.DT_BOOL))
 
     def _holds(self, tile: Tile, size: Scalar) -> Scalar:
         """Whether `size` bytes from the tile's address lie inside its space."""

@@ -1,4 +1,4 @@
-"""Copies between boxes of tiles and windows of tensors, whatever their layouts, by strided runs.
+"""Copies between boxes of tiles, whatever their layouts, by strided runs. Windows of tensors: `transfers`.
 
 Both ends are a sum of two axis functions (`layouts.Axis`), and in every layout exactly one axis has neighbouring
 elements at neighbouring addresses, inside a box or along a whole line. Where that is the same axis on both ends, runs
@@ -7,7 +7,6 @@ are copied as vectors; otherwise elements go one by one, or through transposed s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,21 +14,20 @@ import llvmlite.ir as ir
 
 from pypto_pro import layouts
 from pypto_pro.dtypes import DataType
-from pypto_pro.enums import MemorySpace, RoundMode, TensorLayout
 from pypto_pro.layouts import Axis
-from pypto_pro.native import codecs, frames
-from pypto_pro.native.blocks import MANY_ROWS, Emitter, Number
+from pypto_pro.native import codecs, exits, frames
+from pypto_pro.native.blocks import MANY_ROWS, Emitter
 from pypto_pro.native.calls import Tensor, Tile
-from pypto_pro.native.convert import convert
-from pypto_pro.native.emit import I64, VOID, Value, splat, vector
+from pypto_pro.native.emit import I8, VOID, Value, vector
+from pypto_pro.native.exits import Change
 from pypto_pro.native.lanes import Lanes
 from pypto_pro.native.scalars import Scalar
 from pypto_pro.ops.entry import Box
+from pypto_pro.ops.fixpipe import Exit
 from pypto_pro.ops.operands import tile_geometry
 
 ROW, COL = 0, 1
 SQUARE = 16
-STREAM_BYTES = 16 << 20
 LONG_LINE = 1024
 
 
@@ -67,13 +65,13 @@ class Moves(Emitter):
 
     def _box_fits(self, tile: Tile, end: End, rows: Scalar, cols: Scalar) -> Scalar:
         """Whether a box lies inside the tile's space (both axis functions grow)."""
-        width = _stored_bytes(tile)
+        bits = tile_geometry(tile.type).dtype_bits  # Acc holds 4-byte elements whatever its dtype
         first = self._offset(end, 0, 0)
         last = self._offset(end, (rows - 1).most(0), (cols - 1).most(0))
         return (
             (tile.addr >= 0) & (rows >= 0) & (cols >= 0) & (rows <= MANY_ROWS) & (cols <= MANY_ROWS) & (first >= 0)
             & (self.scalar(end.start[0]) >= 0) & (self.scalar(end.start[1]) >= 0)
-            & (tile.addr + last * width + width <= frames.capacity(tile.type.space))
+            & (tile.addr + (last * bits + bits + 7) // 8 <= frames.capacity(tile.type.space))
         )  # fmt: skip
 
     def _offset(self, end: End, i: Any, j: Any) -> Scalar:
@@ -83,42 +81,64 @@ class Moves(Emitter):
 
     # --- copies ------------------------------------------------------------------------------------------------------
 
-    def copy_box(self, dst: Tile, target: Box, src: Tile, source: Box, *, transposed: bool = False) -> Any:
+    def copy_box(
+        self, dst: Tile, target: Box, src: Tile, source: Box, *, transposed: bool = False, way_out: Exit | None = None
+    ) -> Any:
         """Copy elements between boxes of tiles of any layout; differing float dtypes convert, nearest even.
 
-        transposed: target[j, i] = source[i, j].
+        transposed: target[j, i] = source[i, j]. `way_out`: what happens to accumulator values on the way.
         """
-        if dst.dtype.is_sub_byte or src.dtype.is_sub_byte:
-            return NotImplemented
         rows, cols = self.scalar(source.rows), self.scalar(source.cols)
         to, of = self._box_end(dst, target), self._box_end(src, source)
         to = to.exchanged() if transposed else to
         self.require(self._box_fits(dst, to, rows, cols), self._box_fits(src, of, rows, cols))
-        change = self._conversion(src, dst)
-        if change is NotImplemented:
-            return NotImplemented
-        self._copy(to, of, rows, cols, change)
+        if src.dtype.is_sub_byte:
+            self._copy_nibbles(to, of, rows, cols)
+            return None
+        if way_out is not None:
+            self.require(*exits.guards(self, way_out, cols))
+        self._copy(to, of, rows, cols, self._conversion(src, dst, way_out))
         return None
 
-    def _conversion(self, src: Tile, dst: Tile | Tensor) -> Any:
+    def _copy_nibbles(self, to: End, of: End, rows: Scalar, cols: Scalar) -> None:
+        """4-bit elements: as bytes where both ends pack pairs along one axis, else one by one."""
+        if to.run_axis != of.run_axis:
+            with self.for_range(0, rows) as i, self.for_range(0, cols) as j:
+                self._nibble(to, of, i, j)
+            return
+        axis = of.run_axis
+        assert axis is not None
+        evens = [rows if axis == ROW else cols, *(self.scalar(e.start[axis]) for e in (to, of))]
+        self.require(*(value % 2 == 0 for value in evens))
+        extents = (rows // 2, cols) if axis == ROW else (rows, cols // 2)
+        self._copy(packed(to, axis), packed(of, axis), *extents, None)
+
+    def _nibble(self, to: End, of: End, i: Scalar, j: Scalar) -> None:
+        """to[i, j] = of[i, j], the other half of the byte kept."""
+        code, b = self.code, self.code.b
+        source, target = self._offset(of, i, j), self._offset(to, i, j)
+        byte = code.load(I8, code.at(of.base, (source // 2).value))
+        bits = b.and_(b.lshr(byte, b.trunc((source % 2 * 4).value, I8)), I8(15))
+        place, shift = code.at(to.base, (target // 2).value), b.trunc((target % 2 * 4).value, I8)
+        kept = b.and_(code.load(I8, place), b.not_(b.shl(I8(15), shift)))
+        code.store(b.or_(kept, b.shl(bits, shift)), place)
+
+    def _conversion(self, src: Tile, dst: Tile | Tensor, way_out: Exit | None) -> Change | None:
         """What happens to elements on the way: None for bits as they are."""
-        if src.dtype is dst.dtype:
+        if way_out is not None:
+            return exits.change(self, src.dtype, dst.dtype, way_out)
+        if src.dtype is dst.dtype or isinstance(dst, Tensor):
             return None
-        on_chip_bits = isinstance(src, Tile) and src.type.space is not MemorySpace.Acc
-        if on_chip_bits and isinstance(dst, Tensor):
-            return None if src.dtype.bits() == dst.dtype.bits() else NotImplemented
-        if not {src.dtype, dst.dtype} <= {DataType.DT_FP32, DataType.DT_FP16, DataType.DT_BF16}:
-            return NotImplemented
-        return lambda lanes: convert(lanes, src.dtype, dst.dtype, RoundMode.CAST_RINT, False, False)
+        return lambda lanes, _: lanes  # to the bias table: floats become FP32
 
     def _copy(
-        self, to: End, of: End, rows: Scalar, cols: Scalar, change: Callable[[Lanes], Lanes | None] | None,
+        self, to: End, of: End, rows: Scalar, cols: Scalar, change: Change | None,
     ) -> None:
         """Copy rows x cols elements; runs where both ends have their neighbours along one axis."""
         if to.run_axis == of.run_axis and to.run_axis is not None:
             self._runs(to, of, rows, cols, change, to.run_axis)
-        elif _squares(to, of) and change is None:
-            self._transposed(to, of, rows, cols)
+        elif _squares(to, of) and (change is None or of.run_axis == COL):
+            self._transposed(to, of, rows, cols, change)
         else:
             self._elements(to, of, rows, cols, change)
 
@@ -127,16 +147,15 @@ class Moves(Emitter):
             self._element(to, of, i, j, change)
 
     def _element(self, to: End, of: End, i: Any, j: Any, change: Any) -> None:
-        lanes = self._load(of, self._offset(of, i, j), 1, change)
+        lanes = self._load(of, self._offset(of, i, j), 1, change, j)
         self._store(to, self._offset(to, i, j), lanes, change)
 
-    def _load(self, of: End, at: Scalar, count: int, change: Any) -> Any:
+    def _load(self, of: End, at: Scalar, count: int, change: Change | None, column: Any) -> Any:
+        """`count` elements from offset `at`, raw or changed; `column` is that of the first."""
         address = self.code.at(of.base, (at * of.dtype.nbytes).value)
         if change is None:
-            return self.code.load(vector(count, _bits_type(of.dtype)), address)
-        lanes = change(self.load(address, of.dtype, count))
-        assert lanes is not None
-        return lanes
+            return self.code.load(vector(count, bits_type(of.dtype)), address)
+        return change(self.load(address, of.dtype, count), self.scalar(column))
 
     def _store(self, to: End, at: Scalar, value: Any, change: Any) -> None:
         address = self.code.at(to.base, (at * to.dtype.nbytes).value)
@@ -176,7 +195,7 @@ class Moves(Emitter):
 
     def _piece(self, to: End, of: End, k: Scalar, other: Scalar, run: int, change: Any, axis: int) -> None:
         i, j = (other, k) if axis == COL else (k, other)
-        self._store(to, self._offset(to, i, j), self._load(of, self._offset(of, i, j), run, change), change)
+        self._store(to, self._offset(to, i, j), self._load(of, self._offset(of, i, j), run, change, j), change)
 
     def _line(
         self, to: End, of: End, other: Scalar, first: Scalar, along: Scalar, change: Any, axis: int
@@ -195,7 +214,8 @@ class Moves(Emitter):
 
         def step(at: Scalar, left: Value | None) -> None:
             lanes = self.load(self.code.at(of.base, ((source + at) * of.dtype.nbytes).value), of.dtype, count, left)
-            self.store(change(lanes), self.code.at(to.base, ((target + at) * to.dtype.nbytes).value), to.dtype, left)
+            place = self.code.at(to.base, ((target + at) * to.dtype.nbytes).value)
+            self.store(change(lanes, j + at), place, to.dtype, left)
 
         self.vectors(count, along, step)
 
@@ -211,7 +231,7 @@ class Moves(Emitter):
 
     # --- transposition -----------------------------------------------------------------------------------------------
 
-    def _transposed(self, to: End, of: End, rows: Scalar, cols: Scalar) -> None:
+    def _transposed(self, to: End, of: End, rows: Scalar, cols: Scalar, change: Change | None) -> None:
         """Neighbours along different axes: squares of 16 x 16 elements through registers, the rest one by one."""
         whole_rows, whole_cols = rows // SQUARE * SQUARE, cols // SQUARE * SQUARE
         aligned = self.scalar(1) == 1
@@ -221,16 +241,15 @@ class Moves(Emitter):
                     aligned = aligned & (self.scalar(end.start[axis]) % SQUARE == 0)
         whole_rows = aligned.choose(whole_rows, 0)
         with self.for_range(0, whole_rows, SQUARE) as i, self.for_range(0, whole_cols, SQUARE) as j:
-            self._square(to, of, i, j)
+            self._square(to, of, i, j, change)
         with self.for_range(0, whole_rows) as i, self.for_range(whole_cols, cols) as j:
-            self._element(to, of, i, j, None)
+            self._element(to, of, i, j, change)
         with self.for_range(whole_rows, rows) as i, self.for_range(0, cols) as j:
-            self._element(to, of, i, j, None)
+            self._element(to, of, i, j, change)
 
-    def _square(self, to: End, of: End, i: Scalar, j: Scalar) -> None:
+    def _square(self, to: End, of: End, i: Scalar, j: Scalar, change: Change | None) -> None:
         """One square: 16 runs in, transposed in registers, 16 runs out. Runs may be shorter than the square."""
         code = self.code
-        type_ = _bits_type(of.dtype)
 
         def position(end: End, line: int, at: int) -> Scalar:
             return self._offset(end, i + line, j + at) if end.run_axis == COL else self._offset(end, i + at, j + line)
@@ -239,7 +258,7 @@ class Moves(Emitter):
         lines = []
         for line in range(SQUARE):
             parts = [
-                code.load(vector(piece_in, type_), code.at(of.base, (position(of, line, at) * of.dtype.nbytes).value))
+                self._raw(to, self._load(of, position(of, line, at), piece_in, change, j + at))
                 for at in range(0, SQUARE, piece_in)
             ]
             lines.append(self._joined_parts(parts))
@@ -248,152 +267,17 @@ class Moves(Emitter):
                 part = _slice(code, value, at, piece_out)
                 code.store(part, code.at(to.base, (position(to, line, at) * to.dtype.nbytes).value))
 
+    def _raw(self, to: End, value: Any) -> Value:
+        """What `_load` gave, as elements to be stored at an end."""
+        if not isinstance(value, Lanes):
+            return value
+        bits = codecs.encode(self.code, value.value, to.dtype)
+        return self.code.b.bitcast(bits, vector(value.count, bits_type(to.dtype)))
+
     def _joined_parts(self, parts: list[Value]) -> Value:
         while len(parts) > 1:
             parts = [_concatenate(self.code, a, b) for a, b in zip(parts[::2], parts[1::2], strict=True)]
         return parts[0]
-
-    # --- tensors -----------------------------------------------------------------------------------------------------
-
-    def _window_end(self, tensor: Tensor, offsets: Sequence[Number], axes: tuple[int | None, int]) -> End:
-        """A window as an end whose strides count bytes: elements of one byte times the element width."""
-        width = tensor.dtype.nbytes
-        start = self.scalar(0)
-        for offset, stride in zip(offsets, tensor.strides, strict=True):
-            start = start + self.scalar(offset) * stride
-        row_stride, col_stride, is_set = tensor.transfer
-        row = self.scalar(0) if axes[0] is None else tensor.strides[axes[0]]
-        col = tensor.strides[axes[1]]
-        row, col = is_set.choose(row_stride, row), is_set.choose(col_stride, col)
-        base = self.code.at(tensor.base, (start * width).value)
-        last = len(offsets) - 1
-        run = COL if axes[1] == last else ROW if axes[0] == last else None
-        return End(base, (Axis(0, 0, row), Axis(0, 0, col)), (0, 0), tensor.dtype, run)
-
-    def _too_big_to_keep(self, tensor: Tensor) -> Value:
-        """i1: the tensor's buffer is larger than caches usually are."""
-        low, high = (self.code.b.ptrtoint(p, I64) for p in (tensor.low, tensor.high))
-        return self.code.b.icmp_unsigned(">=", self.code.b.sub(high, low), I64(STREAM_BYTES))
-
-    def _window_fits(self, tensor: Tensor, end: End, rows: Scalar, cols: Scalar) -> Scalar:
-        row, col = (axis.inner for axis in end.axes)
-        width = tensor.dtype.nbytes
-        start = Scalar(self.code, self.code.b.ptrtoint(end.base, I64))
-        low, high = (Scalar(self.code, self.code.b.ptrtoint(p, I64)) for p in (tensor.low, tensor.high))
-        last = start + ((rows - 1) * row + (cols - 1) * col) * width
-        inside: Scalar = (row >= 0) & (col >= 0) & (start >= low) & (last + width <= high)
-        return inside & (rows <= MANY_ROWS) & (cols <= MANY_ROWS)
-
-    def _unit(self, end: End) -> tuple[End, Scalar]:
-        """The end with its run axis as a literal 1, and whether that is so at run time."""
-        assert end.run_axis is not None
-        stride = end.axes[end.run_axis].inner
-        axes = (Axis(0, 0, 1), end.axes[1]) if end.run_axis == ROW else (end.axes[0], Axis(0, 0, 1))
-        return replace(end, axes=axes), stride == 1
-
-    def load_window(
-        self, dst: Tile, src: Tensor, offsets: Sequence[Number], axes: tuple[int | None, int], rows: Number,
-        cols: Number, *, fill_rows: Number, fill_cols: Number, fill: int = 0,
-    ) -> Any:
-        """dst[i, j] = window of `src` for i < rows, j < cols, and bits `fill` up to fill_rows x fill_cols."""
-        if dst.dtype.is_sub_byte or src.type.layout is TensorLayout.NZ:
-            return NotImplemented
-        height, width = self.scalar(rows), self.scalar(cols)
-        to = self._box_end(dst, Box(0, 0, fill_rows, fill_cols))
-        of = self._window_end(src, offsets, axes)
-        with self.if_((height > 0) & (width > 0)):
-            fits = self._box_fits(dst, to, self.scalar(fill_rows), self.scalar(fill_cols))
-            self.require(fits, self._window_fits(src, of, height, width))
-            if fill_rows is not rows or fill_cols is not cols:
-                self._pad(to, height, width, self.scalar(fill_rows), self.scalar(fill_cols), fill)
-            self._window_copy(to, of, height, width, None, window=of)
-        return None
-
-    def store_window(
-        self, dst: Tensor, offsets: Sequence[Number], axes: tuple[int | None, int], src: Tile, source: Box, *,
-        add: bool = False,
-    ) -> Any:
-        """window of `dst` = box of `src` (converted as an exit from Acc does); `add`: atomic addition."""
-        if dst.dtype.is_sub_byte or dst.type.layout is TensorLayout.NZ or src.dtype.is_sub_byte:
-            return NotImplemented
-        change = self._conversion(src, dst)
-        if change is NotImplemented:
-            return NotImplemented
-        rows, cols = self.scalar(source.rows), self.scalar(source.cols)
-        to = replace(self._window_end(dst, offsets, axes), streams=self._too_big_to_keep(dst))
-        of = self._box_end(src, source)
-        with self.if_((rows > 0) & (cols > 0)):
-            self.require(self._box_fits(src, of, rows, cols), self._window_fits(dst, to, rows, cols))
-            if add:
-                with self.for_range(0, rows) as i, self.for_range(0, cols) as j:
-                    self._atomic(to, of, i, j, change)
-            else:
-                self._window_copy(to, of, rows, cols, change, window=to)
-        return None
-
-    def _window_copy(self, to: End, of: End, rows: Scalar, cols: Scalar, change: Any, window: End) -> None:
-        """Runs; a window whose inner axis is not contiguous takes the meaning, unless it is one column of elements."""
-        if window.run_axis is None or (to if window is of else of).is_column:
-            self._elements(to, of, rows, cols, change)
-            return
-        unit, contiguous = self._unit(window)
-        self.require(contiguous)
-        self._copy(unit if window is to else to, unit if window is of else of, rows, cols, change)
-
-    def _pad(self, to: End, rows: Scalar, cols: Scalar, fill_rows: Scalar, fill_cols: Scalar, fill: int) -> None:
-        """Bits `fill` in the part of fill_rows x fill_cols outside rows x cols."""
-        value = splat(vector(1, _bits_type(to.dtype)), fill)
-        for first, last, low, high in (
-            (self.scalar(0), rows, cols, fill_cols), (rows, fill_rows, self.scalar(0), fill_cols)
-        ):
-            with self.for_range(first, last) as i, self.for_range(low, high) as j:
-                self._store(to, self._offset(to, i, j), value, None)
-
-    # --- single elements ---------------------------------------------------------------------------------------------
-
-    def element(self, holder: Tile | Tensor, offset: Number) -> Value:
-        """Host address of the element at a row-major offset; requires that it lies in its memory."""
-        at = self.scalar(offset)
-        if isinstance(holder, Tile):
-            width = _stored_bytes(holder)
-            place = layouts.offset(tile_geometry(holder.type), at // holder.type.cols, at % holder.type.cols)
-            start = holder.addr + place * width
-            self.require(start >= 0, start + width <= frames.capacity(holder.type.space))
-            return self.code.at(holder.memory, start.value)
-        width = holder.dtype.nbytes
-        address = self.code.at(holder.base, (at * width).value)
-        place, low, high = (
-            Scalar(self.code, self.code.b.ptrtoint(p, I64)) for p in (address, holder.low, holder.high)
-        )
-        self.require(place >= low, place + width <= high)
-        return address
-
-    def _atomic(self, to: End, of: End, i: Scalar, j: Scalar, change: Any) -> None:
-        """to[i, j] += of[i, j] as one atomic step: floats round to nearest even, INT8 saturates, others wrap."""
-        code, b, dtype = self.code, self.code.b, to.dtype
-        address = code.at(to.base, (self._offset(to, i, j) * dtype.nbytes).value)
-        stored = of.dtype if change is not None else dtype
-        source = self.load(code.at(of.base, (self._offset(of, i, j) * of.dtype.nbytes).value), stored, 1)
-        added = change(source) if change is not None else source
-        bits = codecs.memory_type(dtype)
-        word = ir.IntType(dtype.nbytes * 8)
-        again, done = code.block("add_again"), code.block("added")
-        b.branch(again)
-        b.position_at_end(again)
-        old = code.load_word(word, address)
-        before = Lanes(code, codecs.decode(code, b.bitcast(old, vector(1, bits)), dtype), added.dtype)
-        new = b.bitcast(codecs.encode(code, _sum(before, added, dtype).value, dtype), word)
-        swapped = b.cmpxchg(address, old, new, "seq_cst", "seq_cst")
-        b.cbranch(b.extract_value(swapped, 1), done, again)
-        b.position_at_end(done)
-
-
-def _sum(old: Lanes, new: Lanes, dtype: DataType) -> Lanes:
-    if dtype is not DataType.DT_INT8:
-        return old + new
-    wide = old.to(DataType.DT_INT16) + new.to(DataType.DT_INT16)
-    low = (wide < -128).select(-128, wide)
-    return (low > 127).select(127, low).to(DataType.DT_INT8)
 
 
 def _static(box: Box) -> bool:
@@ -408,17 +292,28 @@ def _geometry(tile: Tile, box: Box) -> layouts.Geometry:
     )
 
 
+def packed(end: End, axis: int) -> End:
+    """An end of 4-bit elements as one of bytes; pairs lie along `axis`."""
+
+    def halved(value: Any) -> Any:
+        return value // 2
+
+    def along(which: int, old: Axis) -> Axis:
+        inner = old.inner if which == axis else halved(old.inner)
+        return Axis(halved(old.block) if which == axis else old.block, halved(old.outer), inner)
+
+    start = (halved(end.start[0]), end.start[1]) if axis == ROW else (end.start[0], halved(end.start[1]))
+    axes = (along(ROW, end.axes[ROW]), along(COL, end.axes[COL]))
+    return replace(end, axes=axes, start=start, dtype=DataType.DT_UINT8)
+
+
 def _multiple(value: Any, of: int) -> bool:
     return isinstance(value, int) and value % of == 0
 
 
-def _bits_type(dtype: DataType) -> Any:
+def bits_type(dtype: DataType) -> Any:
+    """LLVM integer of one stored element."""
     return ir.IntType(dtype.nbytes * 8)
-
-
-def _stored_bytes(tile: Tile) -> int:
-    """Bytes of one stored element: Acc holds 4-byte elements whatever its dtype."""
-    return tile_geometry(tile.type).dtype_bits // 8
 
 
 def _squares(to: End, of: End) -> bool:

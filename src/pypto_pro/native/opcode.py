@@ -15,7 +15,7 @@ from pypto_pro.native import engine, matrix, objects, runner
 from pypto_pro.native.calls import Signature, load_operand
 from pypto_pro.native.emit import PTR, VOID, Code
 from pypto_pro.native.program import CALLBACK
-from pypto_pro.ops.entry import Requirement
+from pypto_pro.ops.entry import Caution, Requirement
 
 _lock = threading.RLock()
 _addresses: dict[str, int] = {}  # symbol -> loaded function; shared by all kernels of the process
@@ -75,8 +75,8 @@ def op_module(signature: Signature) -> str | None:
     ]
     builder = OpBuilder(code, core, record, signature)
     named = entry.bind(operands, signature.attrs)
-    if "issue" in entry.facets:  # what fails a requirement goes to the callback, which says so
-        needed = [f.holds for f in entry.facets["issue"](**named) if isinstance(f, Requirement)]
+    if "issue" in entry.facets:  # what fails goes to the callback, which says so
+        needed = [f.holds for f in entry.facets["issue"](**named) if isinstance(f, Requirement | Caution)]
         if needed:
             builder.require(*needed)
     if entry.facets["lower"](builder, **named) is NotImplemented:

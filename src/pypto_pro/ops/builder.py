@@ -25,6 +25,7 @@ from pypto_pro.dtypes import DataType
 from pypto_pro.enums import RoundMode
 from pypto_pro.ir.types import TensorType, TileType
 from pypto_pro.ops.entry import Box
+from pypto_pro.ops.fixpipe import Exit
 
 
 class NativeScalar(Protocol):
@@ -187,11 +188,12 @@ class Builder(Protocol):
         """out[i, j] = compute(full[i, j], part[i, 0]) for dim 0, compute(full[i, j], part[0, j]) for dim 1."""
 
     def copy_box(
-        self, dst: NativeTile, target: Box, src: NativeTile, source: Box, *, transposed: bool = False
+        self, dst: NativeTile, target: Box, src: NativeTile, source: Box, *, transposed: bool = False,
+        way_out: Exit | None = None,
     ) -> Any:
         """Copy elements between boxes of tiles of any layout; differing float dtypes convert, nearest even.
 
-        transposed: target[j, i] = source[i, j].
+        transposed: target[j, i] = source[i, j]. `way_out`: what happens to accumulator values on the way.
         """
 
     def load_window(
@@ -200,17 +202,26 @@ class Builder(Protocol):
     ) -> Any:
         """dst[i, j] = window of `src` for i < rows, j < cols, and bits `fill` up to fill_rows x fill_cols."""
 
+    def load_scales(
+        self, dst: NativeTile, src: NativeTensor, offsets: Sequence[Number], axes: Axes, *, fill_rows: Number,
+        fill_cols: Number,
+    ) -> Any:
+        """MX scales from a tensor whose last axis holds two groups, zeros up to fill_rows x fill_cols."""
+
     def store_window(
         self, dst: NativeTensor, offsets: Sequence[Number], axes: Axes, src: NativeTile, source: Box, *,
-        add: bool = False,
+        add: bool = False, way_out: Exit | None = None,
     ) -> Any:
-        """window of `dst` = box of `src` (converted as an exit from Acc does); `add`: atomic addition."""
+        """window of `dst` = box of `src`; `add`: atomic addition. `way_out`: what happens to accumulator values."""
 
     def matmul(
         self, dst: NativeTile, lhs: NativeTile, rhs: NativeTile, bias: NativeTile | None = None, *,
-        accumulate: bool = False,
+        scales: tuple[NativeTile, NativeTile] | None = None, accumulate: bool = False,
     ) -> Any:
-        """dst = lhs @ rhs, plus `bias` over rows or the old `dst`, packed for the run-time m and n."""
+        """dst = lhs @ rhs, plus `bias` over rows or the old `dst`, packed for the run-time m and n.
+
+        scales: E8M0 factors of lhs and rhs, one for 32 elements of K.
+        """
 
     # --- functions on lanes ------------------------------------------------------------------------------------------
 

@@ -15,7 +15,19 @@ from pypto_pro.dtypes import DataType
 from pypto_pro.enums import AccPhase, MemorySpace, PipeType
 from pypto_pro.ops import rules
 from pypto_pro.ops.builder import Builder, NativeTile
-from pypto_pro.ops.entry import Access, Box, Effect, Keyword, Kind, Operand, Role, Section, Tolerance, defop
+from pypto_pro.ops.entry import (
+    Access,
+    Box,
+    Effect,
+    Keyword,
+    Kind,
+    Operand,
+    Requirement,
+    Role,
+    Section,
+    Tolerance,
+    defop,
+)
 from pypto_pro.ops.operands import Array, TileArg, TileInfo, tile
 
 D = DataType
@@ -27,8 +39,8 @@ AccIn = Annotated[TileArg, tile(Role.IN, MemorySpace.Acc)]
 LeftIn = Annotated[TileArg, tile(Role.IN, MemorySpace.Left)]
 RightIn = Annotated[TileArg, tile(Role.IN, MemorySpace.Right)]
 BiasIn = Annotated["TileArg | None", Operand(frozenset({Kind.TILE}), Role.IN, (MemorySpace.Bias,))]
-ScaleLeftIn = Annotated[TileArg, tile(Role.IN, MemorySpace.ScaleLeft)]
-ScaleRightIn = Annotated[TileArg, tile(Role.IN, MemorySpace.ScaleRight)]
+ScaleLeftIn = Annotated["TileArg | None", tile(Role.IN, MemorySpace.ScaleLeft)]
+ScaleRightIn = Annotated["TileArg | None", tile(Role.IN, MemorySpace.ScaleRight)]
 Phase = Annotated["AccPhase | None", Keyword(enum=AccPhase)]
 
 FP8 = (D.DT_FP8E4M3FN, D.DT_FP8E5M2)
@@ -53,18 +65,42 @@ def product(lhs: Array, rhs: Array) -> Array:
     return lhs @ rhs
 
 
+def effective(lhs: Any, rhs: Any) -> tuple[Any, Any, Any]:
+    """(m, k, n): valid rows of lhs, valid columns of lhs, valid columns of rhs."""
+    return lhs.vr, lhs.vc, rhs.vc
+
+
+def facts(lhs: Any, rhs: Any) -> list[Requirement]:
+    """What the matrix unit can count: 1 to 4095 each, nothing to do for no rows or columns."""
+    m, k, n = effective(lhs, rhs)
+    idle = (m == 0) | (n == 0)
+    return [
+        Requirement(idle | (k > 0), "a product needs at least one valid column of lhs (k)"),
+        Requirement((m <= MAX_EXTENT) & (k <= MAX_EXTENT) & (n <= MAX_EXTENT),
+                    f"the matrix unit counts m, k and n up to {MAX_EXTENT}"),
+    ]
+
+
+def accumulator_facts(dst: Any, acc: Any) -> list[Requirement]:
+    """The accumulator read is the one written, which only the run may know; nothing while the kernel is read."""
+    if not hasattr(dst, "addr") or not hasattr(acc, "addr"):
+        return []
+    return [Requirement(dst.addr == acc.addr, "the accumulator read must be the one written: the product is added to "
+                        "what the destination holds")]
+
+
 def operands(lhs: TileArg, rhs: TileArg) -> tuple[Array, Array]:
     """Decoded [m, k] and [k, n] matrices as the matrix unit reads them."""
-    m, k, n = lhs.vr, lhs.vc, rhs.vc
+    m, k, n = effective(lhs, rhs)
     return lhs.values(m, k, row_extent=up16(m)), rhs.values(k, n, col_extent=up16(n))
 
 
 def scales(lhs: TileArg, rhs: TileArg, scale_a: TileArg, scale_b: TileArg) -> tuple[Array, Array]:
-    """MX scale factors spread over K: [m, k] and [k, n]. Groups per block = K / 32 of the run-time K."""
-    m, k, n = lhs.vr, lhs.vc, rhs.vc
+    """MX scale factors as float64, spread over K: [m, k] and [k, n]. Groups per block = K / 32 of the run-time K."""
+    m, k, n = effective(lhs, rhs)
     groups = -(-k // GROUP)
-    a = scale_a.values(m, groups, col_extent=groups)
-    b = scale_b.values(groups, n, row_extent=groups)
+    a = scale_a.values(m, groups, col_extent=groups).astype(np.float64)
+    b = scale_b.values(groups, n, row_extent=groups).astype(np.float64)
     return np.repeat(a, GROUP, axis=1)[:, :k], np.repeat(b, GROUP, axis=0)[:k]
 
 
@@ -106,7 +142,8 @@ def check_types(dst: TileInfo, lhs: TileInfo, rhs: TileInfo, bias: TileInfo | No
 
 
 def check_shapes(dst: TileInfo, lhs: TileInfo, rhs: TileInfo) -> None:
-    """Declared [M, K] x [K, N] -> [M, N]; ValueError."""
+    """Declared [M, K] x [K, N] -> [M, N] made of whole boxes, equal K where valid extents are fixed; ValueError."""
+    rules.whole_boxes(dst, lhs, rhs)
     if lhs.type.cols != rhs.type.rows:
         raise ValueError(
             f"`{lhs.name}` has {lhs.type.cols} columns and `{rhs.name}` {rhs.type.rows} rows; K must be equal"
@@ -115,6 +152,9 @@ def check_shapes(dst: TileInfo, lhs: TileInfo, rhs: TileInfo) -> None:
         raise ValueError(
             f"the accumulator `{dst.name}` is {list(dst.type.shape)}; [{lhs.type.rows}, {rhs.type.cols}] is needed"
         )
+    k, depth = rules.known_valid(lhs)[1], rules.known_valid(rhs)[0]
+    if k is not None and depth is not None and k != depth:
+        raise ValueError(f"`{lhs.name}` has {k} valid columns and `{rhs.name}` {depth} valid rows; K must be equal")
 
 
 def check_acc(dst: TileInfo, acc: TileInfo) -> None:
@@ -132,7 +172,9 @@ def check_acc(dst: TileInfo, acc: TileInfo) -> None:
 
 def touched(dst_tile: TileArg, lhs_tile: TileArg, rhs_tile: TileArg, *, reads_dst: bool) -> list[Access]:
     """Boxes of one multiply."""
-    m, k, n = lhs_tile.vr, lhs_tile.vc, rhs_tile.vc
+    m, k, n = effective(lhs_tile, rhs_tile)
+    if m == 0 or n == 0:
+        return []
     result = Box(0, 0, m, n, row_extent=up16(m))
     found = [
         Access("lhs_tile", Effect.READ, Box(0, 0, m, k, row_extent=up16(m))),
@@ -162,6 +204,11 @@ def matmul(
 @matmul.rules
 def _(dst_tile: TileInfo, lhs_tile: TileInfo, rhs_tile: TileInfo, bias_tile: TileInfo | None, phase: Any) -> None:
     check_types(dst_tile, lhs_tile, rhs_tile, bias_tile)
+
+
+@matmul.issue
+def _(dst_tile: Any, lhs_tile: Any, rhs_tile: Any, **_: Any) -> list[Requirement]:
+    return facts(lhs_tile, rhs_tile)
 
 
 @matmul.lower
@@ -196,6 +243,11 @@ def _(dst_tile: TileInfo, acc_tile: TileInfo, lhs_tile: TileInfo, rhs_tile: Tile
     check_acc(dst_tile, acc_tile)
 
 
+@matmul_acc.issue
+def _(dst_tile: Any, acc_tile: Any, lhs_tile: Any, rhs_tile: Any, **_: Any) -> list[Requirement]:
+    return [*facts(lhs_tile, rhs_tile), *accumulator_facts(dst_tile, acc_tile)]
+
+
 @matmul_acc.lower
 def _(
     k: Builder, dst_tile: NativeTile, acc_tile: NativeTile, lhs_tile: NativeTile, rhs_tile: NativeTile, **_: Any
@@ -213,6 +265,9 @@ def _(dst_tile: TileArg, acc_tile: TileArg, lhs_tile: TileArg, rhs_tile: TileArg
 
 def check_mx(dst: TileInfo, lhs: TileInfo, rhs: TileInfo, scale_a: TileInfo, scale_b: TileInfo) -> None:
     """dtype pairs, K, scale shapes and scale addresses (data address >> 4); ValueError."""
+    for scale, what in ((scale_a, "scale_a"), (scale_b, "scale_b")):
+        if not isinstance(scale, TileInfo):
+            raise ValueError(f"an MX product needs {what}")
     if not any(lhs.dtype in row and rhs.dtype in row for row in (FP8, FP4)):
         raise ValueError(f"there is no MX product of {rules.names([lhs.dtype])} and {rules.names([rhs.dtype])}")
     if dst.dtype is not D.DT_FP32:
@@ -232,9 +287,22 @@ def check_mx(dst: TileInfo, lhs: TileInfo, rhs: TileInfo, scale_a: TileInfo, sca
             )
 
 
+def mx_facts(lhs: Any, rhs: Any, scale_a: Any, scale_b: Any) -> list[Requirement]:
+    """K in pairs of groups; scales where the matrix unit looks for them, which only the run may know."""
+    k = lhs.vc
+    found = [*facts(lhs, rhs), Requirement(k % (2 * GROUP) == 0, f"K of an MX product is a multiple of {2 * GROUP}")]
+    for scale, data in ((scale_a, lhs), (scale_b, rhs)):
+        if hasattr(scale, "addr") and hasattr(data, "addr"):
+            found.append(Requirement(scale.addr == data.addr // 16, "the matrix unit takes MX scales from the address "
+                                     "of the data >> 4, where these scales do not lie"))
+    return found
+
+
 def mx_touched(dst_tile: TileArg, lhs_tile: TileArg, rhs_tile: TileArg, *, reads_dst: bool) -> list[Access]:
     """Boxes of one MX multiply, scales included."""
-    m, k, n = lhs_tile.vr, lhs_tile.vc, rhs_tile.vc
+    m, k, n = effective(lhs_tile, rhs_tile)
+    if m == 0 or n == 0:
+        return []
     groups = (k + (GROUP - 1)) // GROUP
     return [
         *touched(dst_tile, lhs_tile, rhs_tile, reads_dst=reads_dst),
@@ -244,15 +312,18 @@ def mx_touched(dst_tile: TileArg, lhs_tile: TileArg, rhs_tile: TileArg, *, reads
 
 
 def mx_product(lhs: TileArg, rhs: TileArg, scale_a: TileArg, scale_b: TileArg) -> Array:
-    """(lhs * 2^a) @ (rhs * 2^b) in FP32; a scale code of 0xFF is NaN."""
+    """(lhs * 2^a) @ (rhs * 2^b) rounded to FP32; a scale code of 0xFF is NaN.
+
+    In float64, where scaled elements are exact: 254 may meet 0, and 2^127 times an element is beyond FP32.
+    """
     (left, right), (a, b) = operands(lhs, rhs), scales(lhs, rhs, scale_a, scale_b)
-    return product(left * a, right * b)
+    return ((left * a) @ (right * b)).astype(np.float32)
 
 
 @defop("pl.matmul_mx", pipe=PipeType.M, section=Section.CUBE, family="cube.matmul", tolerance=SUM_ORDER)
 def matmul_mx(
-    dst_tile: AccOut, lhs_tile: LeftIn, rhs_tile: RightIn, scale_a: ScaleLeftIn, scale_b: ScaleRightIn,
-    *, phase: Phase = None,
+    dst_tile: AccOut, lhs_tile: LeftIn, rhs_tile: RightIn, scale_a: ScaleLeftIn = None,
+    scale_b: ScaleRightIn = None, *, phase: Phase = None,
 ) -> None:
     """dst = (lhs * scale_a) @ (rhs * scale_b), one E8M0 scale for 32 elements of K; FP8 or FP4 operands."""
     if lhs_tile.vr == 0 or rhs_tile.vc == 0:
@@ -267,6 +338,21 @@ def _(
     check_mx(dst_tile, lhs_tile, rhs_tile, scale_a, scale_b)
 
 
+@matmul_mx.issue
+def _(
+    dst_tile: Any, lhs_tile: Any, rhs_tile: Any, scale_a: Any, scale_b: Any, **_: Any
+) -> list[Requirement]:
+    return mx_facts(lhs_tile, rhs_tile, scale_a, scale_b)
+
+
+@matmul_mx.lower
+def _(
+    k: Builder, dst_tile: NativeTile, lhs_tile: NativeTile, rhs_tile: NativeTile, scale_a: NativeTile,
+    scale_b: NativeTile, **_: Any
+) -> Any:
+    return k.matmul(dst_tile, lhs_tile, rhs_tile, scales=(scale_a, scale_b))
+
+
 @matmul_mx.regions
 def _(
     dst_tile: TileArg, lhs_tile: TileArg, rhs_tile: TileArg, scale_a: TileArg, scale_b: TileArg, phase: Any
@@ -276,8 +362,8 @@ def _(
 
 @defop("pl.matmul_mx_acc", pipe=PipeType.M, section=Section.CUBE, family="cube.matmul", tolerance=SUM_ORDER)
 def matmul_mx_acc(
-    dst_tile: AccOut, acc_tile: AccIn, lhs_tile: LeftIn, rhs_tile: RightIn, scale_a: ScaleLeftIn,
-    scale_b: ScaleRightIn, *, phase: Phase = None,
+    dst_tile: AccOut, acc_tile: AccIn, lhs_tile: LeftIn, rhs_tile: RightIn, scale_a: ScaleLeftIn = None,
+    scale_b: ScaleRightIn = None, *, phase: Phase = None,
 ) -> None:
     """dst = acc + the MX product; acc must be the same accumulator as dst."""
     if lhs_tile.vr == 0 or rhs_tile.vc == 0:
@@ -293,6 +379,21 @@ def _(
 ) -> None:
     check_mx(dst_tile, lhs_tile, rhs_tile, scale_a, scale_b)
     check_acc(dst_tile, acc_tile)
+
+
+@matmul_mx_acc.issue
+def _(
+    dst_tile: Any, acc_tile: Any, lhs_tile: Any, rhs_tile: Any, scale_a: Any, scale_b: Any, **_: Any
+) -> list[Requirement]:
+    return [*mx_facts(lhs_tile, rhs_tile, scale_a, scale_b), *accumulator_facts(dst_tile, acc_tile)]
+
+
+@matmul_mx_acc.lower
+def _(
+    k: Builder, dst_tile: NativeTile, acc_tile: NativeTile, lhs_tile: NativeTile, rhs_tile: NativeTile,
+    scale_a: NativeTile, scale_b: NativeTile, **_: Any
+) -> Any:
+    return k.matmul(dst_tile, lhs_tile, rhs_tile, scales=(scale_a, scale_b), accumulate=True)
 
 
 @matmul_mx_acc.regions

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
 
 from pypto_pro import numerics
 from pypto_pro.dtypes import DataType
-from pypto_pro.enums import MemorySpace, ReluPreMode, RoundMode
+from pypto_pro.enums import AtomicType, MemorySpace, ReluPreMode, RoundMode, STPhase
 from pypto_pro.ops import rules
 from pypto_pro.ops.entry import Access, Box, Effect, Keyword, Kind, Operand, Role
 from pypto_pro.ops.operands import Array, ScalarInfo, TensorInfo, TileArg, TileInfo
@@ -17,7 +18,7 @@ D = DataType
 
 ScaleIn = Annotated[
     Any,
-    Operand(frozenset({Kind.SCALAR, Kind.TILE, Kind.TENSOR}), Role.IN, (MemorySpace.Scaling,), const_dtype=D.DT_FP32),
+    Operand(frozenset({Kind.SCALAR, Kind.TILE, Kind.TENSOR}), Role.IN, const_dtype=D.DT_FP32),
 ]
 Relu = Annotated["ReluPreMode | None", Keyword(enum=ReluPreMode)]
 
@@ -27,6 +28,24 @@ SCALED_EXITS = {
     D.DT_INT32: (D.DT_INT8, D.DT_FP16),
 }
 MAX_CHANNELS = 512
+
+
+@dataclass(frozen=True)
+class Exit:
+    """What happens to accumulator values on their way out: `scale` as `exit_bits` takes it, then relu."""
+
+    scale: Any
+    relu: bool
+
+
+def exit_of(src: Any, scale: Any, relu: ReluPreMode | None) -> Exit | None:
+    """The exit of a transfer; None unless it leaves Acc."""
+    return Exit(scale, relu is ReluPreMode.NormalRelu) if src.type.space is MemorySpace.Acc else None
+
+
+def exit_values(src: TileArg, bits: Array) -> Array:
+    """Raw accumulator elements as the values they hold: INT32 or FP32."""
+    return bits.view(np.int32 if src.dtype is D.DT_INT32 else np.float32)
 
 
 def exit_bits(
@@ -74,6 +93,8 @@ def scale_access(scale: Any, columns: Any) -> list[Access]:
 
 def check_exit(source: DataType, target: DataType, scale: object) -> None:
     """Source and target dtypes of an exit, and the scale operand."""
+    if source not in PLAIN_EXITS:
+        raise TypeError(f"an accumulator is FP32 or INT32, found {rules.names([source])}")
     if scale is None:
         if target not in PLAIN_EXITS[source]:
             raise TypeError(f"{rules.names([source])} leaves Acc as {rules.names(PLAIN_EXITS[source])}, "
@@ -91,8 +112,8 @@ def check_scale(scale: object) -> None:
     """A number, an FP32/INT32/INT64 scalar, or a [1, N] INT64 tile in Scaling."""
     match scale:
         case TensorInfo():
-            raise ValueError("a scale Tensor is not supported for per-channel quantization; load it and move it to "
-                             "a Scaling tile: scale Tensor is not supported for per-channel quantization")
+            raise ValueError("scale Tensor is not supported for per-channel quantization: load the words into Mat and "
+                             "move them to a tile in Scaling")
         case TileInfo():
             check_scale_tile(scale)
         case ScalarInfo(value=None):
@@ -110,8 +131,6 @@ def check_scale_tile(scale: TileInfo) -> None:
     type_ = scale.type
     if type_.space is not MemorySpace.Scaling:
         raise ValueError(f"the scale tile `{scale.name}` must be in MemorySpace.Scaling, found {type_.space.name}")
-    if len(type_.shape) != 2:
-        raise ValueError(f"scale tile must be 2D, found rank {len(type_.shape)}")
     if type_.rows != 1:
         raise ValueError(f"scale tile must have shape [1, N] (row == 1), found {list(type_.shape)}")
     if type_.cols % 16 or type_.cols > MAX_CHANNELS:
@@ -120,3 +139,17 @@ def check_scale_tile(scale: TileInfo) -> None:
         raise ValueError("scale tile dtype FP32 is not supported; make the INT64 words with npu_trans_quant_param")
     if type_.dtype is not D.DT_INT64:
         raise ValueError(f"scale tile dtype must be INT64, found {rules.names([type_.dtype])}")
+
+
+def check_per_channel(
+    scale: object, relu: ReluPreMode | None, phase: STPhase | None, order: tuple[int, ...] | None, atomic: AtomicType
+) -> None:
+    """What a per-channel scale tile excludes; ValueError."""
+    if not isinstance(scale, TileInfo):
+        return
+    if relu is not None:
+        raise ValueError("a per-channel scale cannot be used together with relu_pre_mode")
+    if phase is not None:
+        raise ValueError("a per-channel scale cannot be combined with phase")
+    if order is not None or atomic is not AtomicType.AtomicNone:
+        raise ValueError("a per-channel scale takes neither order nor atomic")

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import TypeAlias
 
 from pypto_pro.dtypes import DataType
-from pypto_pro.enums import TensorLayout
-from pypto_pro.layouts import BLOCK_BYTES, effective_layout
-from pypto_pro.ops.operands import ScalarInfo, TensorInfo, TileInfo
+from pypto_pro.enums import MemorySpace, TensorLayout
+from pypto_pro.layouts import BLOCK_BYTES, SCALE_FRACTAL, effective_layout, is_fractal
+from pypto_pro.ops.operands import ScalarInfo, TensorInfo, TileInfo, tile_geometry
 
 Info: TypeAlias = TileInfo | TensorInfo | ScalarInfo | None
 
@@ -80,6 +80,24 @@ def aligned_rows(*operands: object) -> None:
             f"a {line} of `{tile.name}` [{tile.type.rows}, {tile.type.cols}] {names([tile.dtype])} is {size} B, not a "
             f"multiple of {BLOCK_BYTES} B; declare {shape} and valid_shape [{tile.type.rows}, {tile.type.cols}]"
         )
+
+
+def whole_boxes(*operands: object) -> None:
+    """Declared shapes are made of whole boxes (fractal layouts) or 32-byte lines (ND, DN); ValueError otherwise.
+
+    The rows of a one-row tile, of tiles in Vec and of MX scales need not fill boxes.
+    """
+    for tile in tiles(*operands):
+        type_, geo = tile.type, tile_geometry(tile.type)
+        if not is_fractal(geo.layout):
+            aligned_rows(tile)
+            continue
+        rows_free = type_.space is MemorySpace.Vec or type_.rows == 1 or type_.fractal == SCALE_FRACTAL
+        if type_.cols % geo.box_cols or not (rows_free or type_.rows % geo.box_rows == 0):
+            raise ValueError(
+                f"`{tile.name}` [{type_.rows}, {type_.cols}] {names([type_.dtype])} in {type_.space.name} is made of "
+                f"{geo.layout.name} boxes of {geo.box_rows} x {geo.box_cols}, which must fill its declared shape"
+            )
 
 
 def elementwise(among: tuple[DataType, ...], *operands: object) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from pypto_pro.dtypes import DataType
 from pypto_pro.enums import MemorySpace, TensorLayout
+from pypto_pro.layouts import SCALE_FRACTAL
 from pypto_pro.ops.entry import Access, Effect, Window
 from pypto_pro.ops.operands import Array, TensorInfo, TileArg, TileInfo
 from pypto_pro.ops.tensors import TensorArg
@@ -22,8 +23,8 @@ PHASES = 2
 def is_scale_load(dst: Any, src: Any) -> bool:
     """Whether a load is of this form: decided by the types of both ends."""
     scales = dst.type.dtype is DataType.DT_FP8E8M0 and src.type.dtype is DataType.DT_FP8E8M0
-    boxed = dst.type.space is MemorySpace.Mat and dst.type.layout in (TensorLayout.ZZ, TensorLayout.NN)
-    return scales and boxed
+    boxed = dst.type.layout in (TensorLayout.ZZ, TensorLayout.NN) and dst.type.fractal == SCALE_FRACTAL
+    return bool(scales and boxed and dst.type.space is MemorySpace.Mat)
 
 
 def scale_axes(rank: int, order: tuple[int, ...] | None) -> tuple[int, int]:
@@ -72,3 +73,5 @@ def check(dst: TileInfo, src: TensorInfo, order: tuple[int, ...] | None) -> None
         )
     if order is not None and len(dims) - 1 in order:
         raise ValueError(f"order {list(order)} names the phase axis {len(dims) - 1} of `{src.name}`")
+    if src.strides is not None and src.strides[-1] not in (None, 1):
+        raise ValueError(f"`{src.name}` has stride {src.strides[-1]} along its phase axis, which must be 1")

@@ -23,7 +23,7 @@ class TensorArg:
 
     `transfer` are the two strides of `set_stride` (tile row, tile column); they replace those of the transferred
     axes, never the start address. Reads past the buffer give zero bytes, writes there are dropped (decision 28).
-    4-bit tensors are declared in bytes: offsets and strides count bytes, transfer strides count 4-bit elements.
+    4-bit tensors are declared in bytes: the start address counts bytes, but a transfer steps in 4-bit elements.
     """
 
     type: TensorType
@@ -38,22 +38,33 @@ class TensorArg:
         """Element dtype."""
         return self.type.dtype
 
+    def steps(self, axes: Axes) -> tuple[int, int]:
+        """(elements from tile row to tile row, from tile column to tile column) of a transfer.
+
+        `axes` = (tensor axis of the tile rows or None for a one-row transfer, tensor axis of the tile columns).
+        """
+        if self.transfer is not None:
+            return self.transfer
+        row_axis, col_axis = axes
+        return 0 if row_axis is None else self.strides[row_axis], self.strides[col_axis]
+
+    def first_byte(self, offsets: tuple[int, ...]) -> int:
+        """Position in `mem` of the element at `offsets`."""
+        return self.base + self.dtype.nbytes * sum(o * s for o, s in zip(offsets, self.strides, strict=True))
+
     def window(self, offsets: tuple[int, ...], axes: Axes) -> tuple[int, int, int]:
         """(first byte, bytes from tile row to row, bytes from tile column to column) of a transfer at `offsets`.
 
-        `axes` = (tensor axis of the tile rows or None for a one-row transfer, tensor axis of the tile columns).
-        For 4-bit dtypes the column step is meaningless: elements are packed, two a byte.
+        Not for 4-bit dtypes, whose columns share bytes: see `nibbles`.
         """
-        es = self.dtype.nbytes
-        start = self.base + es * sum(o * s for o, s in zip(offsets, self.strides, strict=True))
-        row_axis, col_axis = axes
-        row = 0 if row_axis is None else self.strides[row_axis]
-        col = self.strides[col_axis]
-        if self.transfer is not None:
-            row, col = self.transfer
-            if self.dtype.bits() == 4:
-                row //= 2
-        return start, row * es, col * es
+        row, col = self.steps(axes)
+        return self.first_byte(offsets), row * self.dtype.nbytes, col * self.dtype.nbytes
+
+    def nibbles(self, offsets: tuple[int, ...], axes: Axes, rows: int, cols: int) -> Array:
+        """Positions of 4-bit elements, counted from `mem`, shape (rows, cols); may lie outside the buffer."""
+        row, col = self.steps(axes)
+        first = 2 * self.first_byte(offsets)
+        return np.asarray(first + row * np.arange(rows)[:, None] + col * np.arange(cols)[None, :])
 
     def byte_index(self, offsets: tuple[int, ...], axes: Axes, rows: int, cols: int) -> Array:
         """Position in `mem` of the first byte of every element, shape (rows, cols); may lie outside the buffer."""
@@ -68,7 +79,7 @@ class TensorArg:
     def bits(self, offsets: tuple[int, ...], axes: Axes, rows: int, cols: int) -> Array:
         """Raw element bits of a window, shape (rows, cols), zero where it leaves the buffer."""
         if self.dtype.bits() == 4:
-            return self._nibbles(offsets, axes, rows, cols)
+            return self._get_nibbles(offsets, axes, rows, cols)
         view = self._view(offsets, axes, rows, cols)
         if view is not None:
             return view.copy()
@@ -95,13 +106,6 @@ class TensorArg:
         spread = index[inside][:, None] + np.arange(width)
         self.mem[spread] = np.ascontiguousarray(bits[inside]).view(np.uint8).reshape(-1, width)
 
-    def leaves_buffer(self, offsets: tuple[int, ...], axes: Axes, rows: int, cols: int) -> bool:
-        """Whether any byte of the window lies outside the caller's buffer."""
-        if rows == 0 or cols == 0:
-            return False
-        index = self.byte_index(offsets, axes, rows, cols)[[0, 0, -1, -1], [0, -1, 0, -1]]
-        return bool(index.min() < 0 or index.max() + self.dtype.nbytes > self.mem.size)
-
     def _view(self, offsets: tuple[int, ...], axes: Axes, rows: int, cols: int) -> Array | None:
         """The window as a strided view of the buffer, None when it is not one or leaves the buffer."""
         if self.type.layout is TensorLayout.NZ or rows == 0 or cols == 0:
@@ -113,26 +117,16 @@ class TensorArg:
             return None
         return np.ndarray((rows, cols), self.dtype.bits_dtype, self.mem.data, start, (row, col))
 
-    def _packed_rows(self, offsets: tuple[int, ...], axes: Axes, rows: int, cols: int) -> Array:
-        """Byte positions of packed 4-bit rows, shape (rows, ceil(cols / 2))."""
-        start, row, _ = self.window(offsets, axes)
-        return np.asarray(start + row * np.arange(rows)[:, None] + np.arange((cols + 1) // 2)[None, :])
-
-    def _nibbles(self, offsets: tuple[int, ...], axes: Axes, rows: int, cols: int) -> Array:
-        index = self._packed_rows(offsets, axes, rows, cols)
-        inside = (index >= 0) & (index < self.mem.size)
-        packed = np.where(inside, self.mem[np.where(inside, index, 0)], 0).astype(np.uint8)
-        return np.stack((packed & 15, packed >> 4), axis=-1).reshape(rows, -1)[:, :cols]
+    def _get_nibbles(self, offsets: tuple[int, ...], axes: Axes, rows: int, cols: int) -> Array:
+        at = self.nibbles(offsets, axes, rows, cols)
+        inside = (at >= 0) & (at < 2 * self.mem.size)
+        stored = self.mem[np.where(inside, at, 0) // 2] if self.mem.size else np.zeros(at.shape, np.uint8)
+        return np.where(inside, stored >> (at % 2 * 4).astype(np.uint8) & 15, 0).astype(np.uint8)
 
     def _put_nibbles(self, bits: Array, offsets: tuple[int, ...], axes: Axes) -> None:
-        rows, cols = bits.shape
-        index = self._packed_rows(offsets, axes, rows, cols)
-        inside = (index >= 0) & (index < self.mem.size)
-        even = cols + cols % 2
-        wide = np.zeros((rows, even), np.uint8)
-        wide[:, :cols] = bits
-        packed = wide[:, 0::2] | (wide[:, 1::2] << 4)
-        if cols % 2:  # the high half of the last byte keeps its element
-            old = np.where(inside[:, -1], self.mem[np.where(inside[:, -1], index[:, -1], 0)], 0)
-            packed[:, -1] |= old & 0xF0
-        self.mem[index[inside]] = packed[inside]
+        at = self.nibbles(offsets, axes, *bits.shape)
+        inside = (at >= 0) & (at < 2 * self.mem.size)
+        for half in (0, 1):  # the two halves of one byte must not be written by one fancy assignment
+            mine = inside & (at % 2 == half)
+            where = at[mine] // 2
+            self.mem[where] = self.mem[where] & (0xF0 >> 4 * half) | (bits[mine] & 15) << 4 * half
