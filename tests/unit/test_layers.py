@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src" / "pypto_pro"
 
 LAYERS = (
     {"diag"},
-    {"enums", "dtypes", "numerics", "layouts"},
+    {"enums", "dtypes", "numerics", "layouts", "diskcache"},
     {"hw"},
     {"ir"},
     {"ops"},

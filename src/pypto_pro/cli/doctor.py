@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from pypto_pro import __version__
+from pypto_pro import __version__, diskcache
 from pypto_pro.cli.tables import print_table
 from pypto_pro.diag.names import nearest
 from pypto_pro.runtime import options
@@ -94,12 +94,9 @@ def _blas() -> dict[str, str]:
 
 
 def _cache() -> dict[str, Any]:
-    from pypto_pro.native.objects import directory
-
-    path = directory()
-    files = [file for file in path.rglob("*") if file.is_file()] if path.is_dir() else []
-    size = sum(file.stat().st_size for file in files)
-    return {"path": str(path), "writable": _writable(path), "entries": len(files), "bytes": size}
+    path, found = diskcache.directory(), [*diskcache.entries()]
+    size = sum(entry.size_bytes for entry in found)
+    return {"path": str(path), "writable": _writable(path), "entries": len(found), "bytes": size}
 
 
 def _writable(path: Path) -> bool:

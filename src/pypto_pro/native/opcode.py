@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 import threading
-from functools import cache
-from pathlib import Path
 
 import llvmlite.ir as ir
 
-import pypto_pro
+from pypto_pro.diskcache import package_stamp
 from pypto_pro.native import engine, matrix, objects, runner
 from pypto_pro.native.calls import Signature, load_operand
 from pypto_pro.native.emit import PTR, VOID, Code
@@ -35,7 +31,7 @@ def function_of(signature: Signature) -> str:
 
 def _build(signature: Signature) -> str:
     """From the cache by signature where it is there, so that not even LLVM text is made; empty code = declined."""
-    key = engine.object_key(f"{sources()}\n{signature.text}")
+    key = engine.object_key(f"{package_stamp()}\n{signature.text}")
     code = objects.load(key)
     if code is None:
         text = op_module(signature)
@@ -45,18 +41,6 @@ def _build(signature: Signature) -> str:
         return CALLBACK
     _link(signature.symbol, code)
     return signature.symbol
-
-
-@cache
-def sources() -> str:
-    """A stamp of the files that decide what code an op gets: names, sizes and times of the package's sources."""
-    package = Path(pypto_pro.__file__).parent
-    folders = (package, *(package / name for name in ("ops", "native", "numerics", "hw", "ir")))
-    found = sorted(
-        (entry.path, entry.stat().st_size, entry.stat().st_mtime_ns)
-        for folder in folders for entry in os.scandir(folder) if entry.name.endswith(".py")
-    )
-    return hashlib.sha256(repr(found).encode()).hexdigest()
 
 
 def op_module(signature: Signature) -> str | None:

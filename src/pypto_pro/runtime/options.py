@@ -15,6 +15,7 @@ from typing import Any
 
 from pypto_pro.diag.errors import ArgumentError, ArgumentKindError
 from pypto_pro.diag.names import did_you_mean
+from pypto_pro.diskcache import DEFAULT_MB
 
 EXECUTORS = ("native", "interp")
 SCHEDULES = ("in_order", "latest", "random")
@@ -30,6 +31,7 @@ class Options:
     seed: int = 0
     schedules: int = 1
     cache_dir: str | None = None
+    cache_mb: int = DEFAULT_MB
     threads: int | None = None
     keep: str | None = None
     verify: bool = False
@@ -99,6 +101,7 @@ TABLE = (
     Setting("seed", "an int >= 0", "seed of schedule `random`", _integer(0)),
     Setting("schedules", "an int >= 1", "how many seeds a check tries, from `seed` upwards", _integer(1)),
     Setting("cache_dir", "a directory", "where compiled code is kept between processes", _optional(_path), False),
+    Setting("cache_mb", "an int >= 0", "megabytes the cache may take; what was used last stays", _integer(0), False),
     Setting("threads", "an int >= 1", "worker threads of native; default: one a processor", _optional(_integer(1))),
     Setting("keep", "a directory", "where IR and generated code of each compile are written", _optional(_path)),
     Setting("verify", "0, 1", "run the IR verifier after every compiler pass", _flag, False),
