@@ -16,10 +16,9 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+import kernels
 
 
 @dataclass
@@ -53,8 +52,6 @@ def add() -> Workload:
     """FP16 addition, bound by memory."""
     import torch
 
-    import kernels
-
     a, b = (torch.randn(kernels.W1_ROWS, kernels.W1_COLS).half() for _ in range(2))
     y, want = torch.empty_like(a), torch.empty_like(a)
     return Workload(
@@ -66,8 +63,6 @@ def add() -> Workload:
 def softmax() -> Workload:
     """Row softmax with tile reductions."""
     import torch
-
-    import kernels
 
     x = torch.randn(kernels.W2_ROWS, kernels.W2_COLS)
     y, want = torch.empty_like(x), torch.empty_like(x)
@@ -81,8 +76,6 @@ def matmul() -> Workload:
     """FP16 product with FP32 sums, torch converting its operands."""
     import torch
 
-    import kernels
-
     a, b = (torch.randn(kernels.W3_N, kernels.W3_N).half() for _ in range(2))
     c = torch.empty(kernels.W3_N, kernels.W3_N)
     return Workload(
@@ -95,8 +88,6 @@ def matmul() -> Workload:
 def attention() -> Workload:
     """Flash attention against torch's fused one."""
     import torch
-
-    import kernels
 
     shape = (kernels.W4_HEADS, kernels.W4_S, kernels.W4_D)
     q, k, v = (torch.randn(shape).half() for _ in range(3))

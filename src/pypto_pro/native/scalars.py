@@ -8,6 +8,7 @@ even in their type. What C leaves undefined is defined here: x // 0 = 0, x % 0 =
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -265,7 +266,9 @@ def _folded(op: str, lhs: Value, rhs: Value) -> Value | None:
     return ir.Constant(I64, _signed(_PYTHON[op](_signed(left), _signed(right))))
 
 
-_PYTHON = {"+": operator.add, "-": operator.sub, "*": operator.mul, "min": min, "max": max}
+_PYTHON: dict[str, Callable[[int, int], int]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "min": min, "max": max,
+}  # fmt: skip
 
 
 def _signed(number: int) -> int:
