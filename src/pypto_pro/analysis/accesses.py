@@ -43,7 +43,7 @@ def touches(entry: OpEntry, named: Mapping[str, Any]) -> tuple[Touch, ...]:
     `named`: data operands and keywords by name, as `OpEntry.bind` gives them.
     """
     found = []
-    for access, operand in _accesses(entry, named):
+    for access, operand in accesses_of(entry, named):
         regions = regions_of(access, operand)
         if not regions:
             continue
@@ -58,7 +58,7 @@ def touches(entry: OpEntry, named: Mapping[str, Any]) -> tuple[Touch, ...]:
     return tuple(found)
 
 
-def _accesses(entry: OpEntry, named: Mapping[str, Any]) -> list[tuple[Access, Any]]:
+def accesses_of(entry: OpEntry, named: Mapping[str, Any]) -> list[tuple[Access, Any]]:
     """Accesses with the operand each belongs to; an op that is another op is asked in that op's words."""
     while "regions" not in entry.facets and "rewrite" in entry.facets:
         name, others = entry.facets["rewrite"](**named)

@@ -29,8 +29,8 @@ class Cell:
     """
 
     __slots__ = (
-        "adders", "clean", "facts", "flushed", "live", "loaded", "near", "readers", "region", "store", "writer", "writer_agent",
-        "writer_number",
+        "adders", "clean", "facts", "flushed", "live", "loaded", "near", "pitch", "readers", "region", "store", "writer",
+        "writer_agent", "writer_number", "written",
     )  # fmt: skip
 
     def __init__(self, store: Any, region: Region) -> None:
@@ -49,6 +49,10 @@ class Cell:
         """The load that filled it, while nobody has read a byte of it."""
         self.clean = UNTOUCHED
         """The version of its memory's definedness in which all its bytes were last seen defined."""
+        self.pitch = 0
+        """Bytes between columns of boxes in the last write of a fractal tile."""
+        self.written = False
+        """Whether anything ever wrote it."""
         self.flushed = 0
         """Number of the cache clean that brought the scalar write in it to memory; 0: still in the writer's cache."""
         self.facts: Any = None

@@ -27,7 +27,8 @@ class Conflicts:
     """`report(first, its cell, second, its cell, what)` is called for each conflict.
 
     `what`: `read`, `write` or `overwrite` (second reads what first writes, both write, second writes what first reads),
-    `waw` (same pipe), `lost` (a load nobody read), `stale` (a sum goes on after it was read by the exit).
+    `waw` (same pipe), `lost` (a load nobody read), `stale` (a sum goes on after it was read by the exit), `pitch` (a
+    fractal tile is read with another pitch than it was written with).
     """
 
     def __init__(self, report: Conflict) -> None:
@@ -42,13 +43,17 @@ class Conflicts:
         """All accesses of an instruction that starts."""
         for cell in touched.reads:
             self._read(instr, know, cell)
+        for cell, pitch in touched.pitches_read:
+            self._pitch(instr, cell, pitch)
         for cell in touched.maybe:
             self._read(instr, know, cell)
+        for cell in touched.clobbers:
+            self._write(instr, know, cell, False)
         for cell in touched.writes:
             self._write(instr, know, cell, True)
             cell.loaded = instr if touched.is_load else None
-        for cell in touched.clobbers:
-            self._write(instr, know, cell, False)
+        for cell, pitch in touched.pitches_written:
+            cell.pitch = pitch
         for cell in touched.adds:
             self._add(instr, know, cell)
 
@@ -72,6 +77,14 @@ class Conflicts:
         if fresh:
             cell.appear()
 
+    def _pitch(self, instr: Instr, cell: Cell, pitch: int) -> None:
+        """A fractal tile is read with another distance between its columns of boxes than it was written with."""
+        for near in (cell, *cell.live):
+            if near.pitch and near.pitch != pitch and near.writer is not None:
+                if near.region.start == cell.region.start:
+                    self.report(near.writer, near, instr, cell, "pitch")
+                    return
+
     # --- writes ---------------------------------------------------------------------------------------------------
 
     def _write(self, instr: Instr, know: Knowledge, cell: Cell, defines: bool) -> None:
@@ -89,8 +102,10 @@ class Conflicts:
             cell.readers.clear()
         if cell.adders:
             cell.adders.clear()
+        cell.written = True
         cell.writer = instr
         cell.writer_agent = know.agent
+        cell.pitch = 0
         cell.writer_number = instr.number
         if fresh:
             cell.appear()
@@ -125,6 +140,7 @@ class Conflicts:
             if near.readers:
                 self._against(instr, know, cell, near, near.readers, "overwrite")
         fresh = cell.is_empty
+        cell.written = True
         cell.adders[know.agent] = (instr.number, instr)
         if fresh:
             cell.appear()

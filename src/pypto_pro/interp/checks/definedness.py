@@ -143,10 +143,6 @@ class CallDefinedness:
         """Events of the running call's trace whose writes the plane knows."""
         self.before: Plane | None = None
         """The plane when the running call began."""
-        self.loaded: dict[CallPlan, list[Region]] = {}
-        """What a call loads."""
-        self.harmless: dict[CallPlan, set[bytes]] = {}
-        """Patterns of undefined bytes under which a call used none of them."""
         self.used = False
 
     def started(self, instr: Instr, site: CallSite) -> None:
@@ -159,15 +155,12 @@ class CallDefinedness:
             if plan is not None:
                 site.plans.pop(instr.args)
 
-    def _pattern(self, plane: Plane, plan: CallPlan) -> bytes:
-        """The undefined bytes among those the call loads; with its trace they decide what happens to them."""
-        return b"".join(window(plane, region).tobytes() for region in self.loaded[plan])
-
     def _is_harmless(self, instr: Instr, plan: CallPlan) -> bool:
-        if plan not in self.loaded:
+        touched: Touched | None = plan.mark
+        if touched is None or touched.loads is None:
             return False
-        pattern = self._pattern(plane_of(self.owner.memories.vec(instr.core)), plan)
-        return not any(pattern) or pattern in self.harmless[plan]
+        found = pattern(plane_of(self.owner.memories.vec(instr.core)), touched.loads)
+        return not any(found) or found in touched.harmless
 
     def undefined_bytes(self, instr: Instr, address: int, size: int) -> NDArray[np.bool_] | None:
         """Which of some UB bytes are undefined now, inside the running call; None when none is."""
@@ -200,19 +193,18 @@ class CallDefinedness:
         if not self.clean:
             if any(isinstance(e, RegisterAccess) and e.thread is not None for e in plan.trace):
                 self._threads(instr, plan)
-            elif plan not in self.loaded:
-                self._learn(plan)
+            elif touched.loads is None:
+                self._learn(plan, touched)
         for cell in touched.writes:
             define(cell)
 
-    def _learn(self, plan: CallPlan) -> None:
+    def _learn(self, plan: CallPlan, touched: Touched) -> None:
         """What a call loads, and whether undefined bytes there did no harm this time."""
         loads = [e for e in plan.trace if isinstance(e, RegisterAccess) and e.effect is Effect.READ]
         ranges = union(r for e in loads if e.store is not GM for r in active_runs(e))
-        self.loaded[plan] = [Region(a, 1, b - a, b - a) for a, b in ranges]
-        self.harmless[plan] = set()
+        touched.loads = [Region(a, 1, b - a, b - a) for a, b in ranges]
         if not self.used and self.before is not None:
-            self.harmless[plan].add(self._pattern(self.before, plan))
+            touched.harmless.add(pattern(self.before, touched.loads))
 
     def _threads(self, instr: Instr, plan: CallPlan) -> None:
         """SIMT threads use every value they read."""
@@ -226,3 +218,8 @@ class CallDefinedness:
             elif view.any():
                 self.owner.reports.lanes(instr, event.site, 1)
                 view[...] = 0
+
+
+def pattern(plane: Plane, loads: list[Region]) -> bytes:
+    """The undefined bytes among those a call loads; with its trace they decide what happens to them."""
+    return b"".join(window(plane, region).tobytes() for region in loads)

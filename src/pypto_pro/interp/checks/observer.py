@@ -19,14 +19,16 @@ from pypto_pro.interp.checks.counters import Counters
 from pypto_pro.interp.checks.definedness import Definedness
 from pypto_pro.interp.checks.ending import Ending
 from pypto_pro.interp.checks.ids import Ids
+from pypto_pro.interp.checks.mem_bars import MemBars
 from pypto_pro.interp.checks.races import Races
 from pypto_pro.interp.checks.scalar_cache import ScalarCaches
 from pypto_pro.interp.checks.signals import Signals
-from pypto_pro.interp.checks.touched import Memories
+from pypto_pro.interp.checks.touched import Memories, Touched
 from pypto_pro.interp.checks.uninitialised import Uninitialised
+from pypto_pro.interp.checks.values import Values, set_status
 from pypto_pro.interp.observer import Observer
 from pypto_pro.interp.services import ServiceSite, dcci
-from pypto_pro.interp.sites import Kind, Site
+from pypto_pro.interp.sites import Kind, OpSite, Site
 from pypto_pro.ir.nodes import Kernel
 
 if TYPE_CHECKING:
@@ -70,6 +72,8 @@ class Checker(Observer):
         self.conflicts = Conflicts(self.races.report)
         self.bounds = Bounds(self.book, self.blame)
         self.defined = Definedness(Uninitialised(self.book, self.blame), self.memories)
+        self.values = Values(self.book)
+        self.mem_bars = MemBars(self.book)
         self.caches = ScalarCaches(self.book, self.blame, machine, self.order)
         self.ids = ids
 
@@ -91,32 +95,50 @@ class Checker(Observer):
             return
         plan = instr.plan
         assert plan is not None
-        touched = plan.mark or self.memories.touched(plan, site.pipe)
+        touched = plan.mark or self.memories.touched(plan, instr)
         if site.lane == S and (touched.to_gm or touched.from_gm):
             self.conflicts.ordered = self.caches.ordered
             self.conflicts.check(instr, know, touched)
             self.caches.wrote(instr, know, touched)
             return
         self.conflicts.check(instr, know, touched)
+        if isinstance(site, OpSite):
+            watched = self.values.watch(instr, site)
+            if watched is not None and watched.source >= 0:
+                self.values.started(instr, watched)
 
     def completed(self, instr: Instr) -> None:
         plan = instr.plan
         if plan is None:
             return
-        touched = plan.mark or self.memories.touched(plan, instr.site.pipe)
+        touched = plan.mark or self.memories.touched(plan, instr)
         if isinstance(plan, CallPlan):
             know = instr.mark
             self.conflicts.check(instr, know, touched)
             self.know[instr.pipe].absorb(know)
             self.defined.calls.completed(instr, plan, touched)
+            self.mem_bars.completed(instr, plan, touched)
+            set_status(touched, None)
         else:
             self.defined.completed(instr, touched)
+            self._look_at_values(instr, touched)
         if instr.site.lane == S and (touched.reads or touched.maybe):
             self.order.scalar_acted(instr.core.index, instr.number)  # S has the value before it goes on
         phased = getattr(instr.site, "phase", None) is not None
         instr.mark = self.know[instr.pipe].release(instr.number, instr) if phased else True
         if self.races.collisions:
             self.races.completed(instr)
+
+    def _look_at_values(self, instr: Instr, touched: Touched) -> None:
+        site = instr.site
+        if isinstance(site, OpSite) and not touched.to_gm:
+            watched = self.values.watch(instr, site)
+            if watched is not None:
+                self.values.completed(instr, watched, touched)
+            elif site.entry.copies:
+                self.values.copied(touched)
+            else:
+                set_status(touched, None)
 
     def out_of_bounds(self, instr: Instr, overrun: Overrun, site: Site) -> None:
         self.bounds.overrun(instr, overrun, site)

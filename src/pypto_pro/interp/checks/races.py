@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from pypto_pro.analysis.order import LANES, Knowledge, Order, Release
 from pypto_pro.analysis.region_map import Cell
 from pypto_pro.diag import Diagnostic, Severity, Span
-from pypto_pro.enums import CoreKind, PipeType
+from pypto_pro.enums import CoreKind, MemorySpace, PipeType
 from pypto_pro.interp.checks import words
 from pypto_pro.interp.checks.blame import Blame
 from pypto_pro.interp.checks.book import Book, Entry, make
 from pypto_pro.interp.machine import Instr, Machine
-from pypto_pro.interp.memory import GM, SimTensor, Storage
+from pypto_pro.interp.memory import GM, SimTensor, SimTile, Storage
 from pypto_pro.interp.sites import OpSite
+from pypto_pro.layouts import is_fractal
+from pypto_pro.ops.operands import tile_geometry
 
 VERBS = {"read": ("written", "read"), "write": ("written", "written"), "overwrite": ("read", "written")}
 
@@ -61,6 +63,8 @@ class Races:
                 self._overtaking(first, first_cell, second, second_cell)
             case "lost":
                 self._lost(first, first_cell, second, second_cell)
+            case "pitch":
+                self._pitch(first, first_cell, second, second_cell)
             case "stale":
                 self._stale(first, first_cell, second, second_cell)
             case "write" if not self._atomic(first, second):
@@ -267,6 +271,40 @@ class Races:
             )  # fmt: skip
 
         self.book.add("stale_operand", key, describe)
+
+
+    def _pitch(self, first: Instr, first_cell: Cell, second: Instr, second_cell: Cell) -> None:
+        key = frozenset((first.site.span, second.site.span))
+
+        def describe() -> Diagnostic:
+            store: Storage = second_cell.store.store
+            name = words.name_of(second, store, second_cell.region)
+            read = next(p for c, p in second.plan.mark.pitches_read if c is second_cell)  # type: ignore[union-attr]
+            unit = box_row_bytes(second, second_cell)
+            wrote, reads = first_cell.pitch // unit, read // unit
+            acc = store.space is MemorySpace.Acc
+            return make(
+                "stride_mismatch",
+                f"`{second.site.name}` reads {name} with a row pitch of {reads}, `{first.site.name}` wrote it with {wrote}",
+                second.site.span.labelled(f"read here on {words.pipe(second)}, {reads} rows from one column of boxes to"
+                                          " the next"),
+                first.site.span.labelled(f"written here on {words.pipe(first)}, with {wrote} rows"),
+                notes=("the matrix unit writes with the valid rows of its left operand, rounded up to 16; a tile with"
+                       " compact=0 is read with its declared rows",) if acc else (),
+                help="set compact=1 on the left operand and on the accumulator" if acc else None,
+                core=words.short(second.core), pipes=(words.pipe(second), words.pipe(first)),
+            )  # fmt: skip
+
+        self.blame.raced(second, self.book.add("stride_mismatch", key, describe))
+
+
+def box_row_bytes(instr: Instr, cell: Cell) -> int:
+    """Bytes of one row of a box of the fractal tile an instruction reads there."""
+    for tile in (a for a in instr.args if isinstance(a, SimTile)):
+        geo = tile_geometry(tile.type)
+        if is_fractal(geo.layout) and tile.addr == cell.region.start and cell.store.store in tile.stores:
+            return geo.box_cols * geo.dtype_bits // 8
+    return 1
 
 
 def _same_scalars(first: Instr, second: Instr) -> bool:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pypto_pro.analysis.accesses import accesses_of, regions_of
 from pypto_pro.analysis.footprints import union
 from pypto_pro.analysis.region_map import UNTOUCHED, Cell, RegionMap
 from pypto_pro.enums import MemorySpace, PipeType
-from pypto_pro.interp.machine import Core, Machine
-from pypto_pro.interp.memory import GM, Storage
-from pypto_pro.interp.sites import Plan
-from pypto_pro.ops.entry import Effect
+from pypto_pro.interp.machine import Core, Instr, Machine
+from pypto_pro.interp.memory import GM, SimTile, Storage
+from pypto_pro.interp.sites import OpSite, Plan
+from pypto_pro.layouts import Region, is_fractal
+from pypto_pro.ops.entry import Access, Box, Effect
+from pypto_pro.ops.operands import tile_geometry
 
 
 @dataclass(slots=True, eq=False)
@@ -42,6 +46,15 @@ class Touched:
     """A transfer that brings GM bytes into a memory on chip."""
     to_gm: bool = False
     from_gm: bool = False
+    pitches_read: tuple[tuple[Cell, int], ...] = ()
+    pitches_written: tuple[tuple[Cell, int], ...] = ()
+    """Regions of fractal tiles that span several columns of boxes, with the bytes from one column to the next."""
+    loads: list[Region] | None = None
+    """Of a call: what it loads, once that is known."""
+    harmless: set[bytes] = field(default_factory=set)
+    """Of a call: patterns of undefined bytes in `loads` of which it used none."""
+    examined: bool = False
+    """Of a call: whether its trace was searched for missing barriers."""
 
 
 class Memories:
@@ -63,12 +76,26 @@ class Memories:
         """The vector buffer of a vector core."""
         return self.on_chip[id(core.stores[MemorySpace.Vec][0])]
 
-    def touched(self, plan: Plan, pipe: PipeType) -> Touched:
-        """The cells of a plan."""
+    def touched(self, plan: Plan, instr: Instr) -> Touched:
+        """The cells of an instruction's plan."""
         found: Touched | None = plan.mark
         if found is None:
-            found = plan.mark = self._resolve(plan, pipe)
+            found = plan.mark = self._resolve(plan, instr.site.pipe)
+            if isinstance(instr.site, OpSite):
+                self._add_pitches(found, instr.site, instr.args)
         return found
+
+    def _add_pitches(self, touched: Touched, site: OpSite, args: tuple[Any, ...]) -> None:
+        """How fractal tiles are walked from one column of boxes to the next."""
+        read: list[tuple[Cell, int]] = []
+        written: list[tuple[Cell, int]] = []
+        for access, tile in accesses_of(site.entry, site.named(args)):
+            pitch = column_pitch(access, tile)
+            if pitch and access.effect in (Effect.READ, Effect.WRITE):
+                map_ = self.of(tile.store_of(access.sub), tile.addr).map
+                cells = [map_.cell(region) for region in regions_of(access, tile)[:1]]
+                (written if access.effect is Effect.WRITE else read).extend((cell, pitch) for cell in cells)
+        touched.pitches_read, touched.pitches_written = tuple(read), tuple(written)
 
     def _resolve(self, plan: Plan, pipe: PipeType) -> Touched:
         by_effect: dict[Effect, list[Cell]] = {effect: [] for effect in Effect}
@@ -92,6 +119,17 @@ class Memories:
             to_gm=to_gm,
             from_gm=from_gm,
         )
+
+
+def column_pitch(access: Access, tile: Any) -> int:
+    """Bytes between two columns of boxes of a fractal tile; 0 when an access stays inside one column."""
+    match access.where:
+        case Box(c0=c0, cols=cols, row_extent=rows, col_extent=extent) if isinstance(tile, SimTile):
+            geo = tile_geometry(tile.type, rows, extent)
+            axis = geo.axes[1]
+            if is_fractal(geo.layout) and axis.block and c0 // axis.block != (c0 + cols - 1) // axis.block:
+                return int(axis.outer) * geo.dtype_bits // 8
+    return 0
 
 
 def _memory(store: Storage, origin: int) -> Memory:
