@@ -10,19 +10,22 @@ from types import FrameType
 from pypto_pro.diag import Span
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_NOT_THE_AUTHOR = (_PACKAGE, "<frozen importlib")
 
 
-def caller() -> FrameType | None:
-    """The innermost frame that is not code of this package."""
+def caller(beyond: tuple[str, ...] = ()) -> FrameType | None:
+    """The innermost frame that is neither code of this package nor of the import system, nor below a path `beyond`."""
+    skipped = (*_NOT_THE_AUTHOR, *beyond)
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    while frame is not None and frame.f_code.co_filename.startswith(skipped):
         frame = frame.f_back
     return frame
 
 
-def call_site(label: str = "") -> Span | None:
-    """The range of source text of the innermost call from outside the package, None when there is none."""
-    frame = caller()
+def call_site(label: str = "", beyond: tuple[str, ...] = ()) -> Span | None:
+    """The range of source text of the innermost call from outside the package (and outside the paths `beyond`), None
+    when there is none."""
+    frame = caller(beyond)
     if frame is None:
         return None
     positions = next(islice(frame.f_code.co_positions(), frame.f_lasti // 2, None), None)
