@@ -100,6 +100,8 @@ class SimTile(TileArg):
     shift: int = 0
     views: dict[tuple[int | None, ...], NDArray[Any] | None] = field(default_factory=dict, init=False)
     """Views of `mem` by window; made once, since neither the descriptor nor the memory of a snapshot changes."""
+    owner: Tile | None = field(default=None, init=False)
+    """The descriptor that made the snapshot."""
     twins: dict[int, SimTile] = field(default_factory=dict, init=False)
 
     __eq__ = object.__eq__  # identity: what depends on an operand is kept by the operand object
@@ -180,15 +182,20 @@ class Tile:
     Snapshots are kept by address and extents, so a loop that alternates between shapes makes each of them once.
     """
 
-    __slots__ = ("_made", "arg", "mutex")
+    __slots__ = ("_made", "arg", "mutex", "set_at")
 
     def __init__(self, arg: SimTile, mutex: tuple[int, ...] = ()) -> None:
         self.arg = arg
+        self.set_at: tuple[Any, tuple[int, ...]] | None = None
+        """The statement that set the valid shape and the loop variables then; None when declared so."""
+        if arg.owner is None:
+            arg.owner = self
         self.mutex = mutex
         self._made: dict[tuple[int, int, int, int], SimTile] = {}
 
-    def set_valid(self, rows: int, cols: int) -> None:
-        """`set_validshape`; negative extents, which no device defines, count as 0."""
+    def set_valid(self, rows: int, cols: int, place: Any = None, trips: tuple[int, ...] = ()) -> None:
+        """`set_validshape`; negative extents, which no device defines, count as 0. `place` and `trips`: see `set_at`."""
+        self.set_at = None if place is None else (place, trips)
         old = self.arg
         if old.vr != rows or old.vc != cols:
             self.arg = self._snapshot(old, old.addr, rows, cols)
@@ -210,6 +217,7 @@ class Tile:
         """Become an independent copy of another descriptor."""
         self.arg = source.arg
         self.mutex = source.mutex
+        self.set_at = source.set_at
 
     def _snapshot(self, like: SimTile, addr: int, rows: int, cols: int) -> SimTile:
         key = (addr, rows, cols, id(like.mem))
@@ -218,6 +226,7 @@ class Tile:
             if len(self._made) > 256:
                 self._made.clear()
             made = self._made[key] = like.like(addr, max(rows, 0), max(cols, 0))
+            made.owner = self
         return made
 
 

@@ -107,6 +107,14 @@ class Site:
         """Drop what was kept about operands of a run: they hold on to its memories."""
 
 
+@dataclass(frozen=True, slots=True)
+class ShapeSite:
+    """A `set_validshape` of the text and the loops around it; it is no instruction."""
+
+    span: Span
+    loops: tuple[str, ...]
+
+
 @dataclass(slots=True, eq=False)
 class OpSite(Site):
     """An op of the table: `run(args)` applies its meaning to captured operands."""

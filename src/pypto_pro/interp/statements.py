@@ -11,7 +11,7 @@ from pypto_pro.interp.debug import DebugSite
 from pypto_pro.interp.expressions import Expressions, Namespace
 from pypto_pro.interp.memory import Tile
 from pypto_pro.interp.services import SERVICES, ServiceSite
-from pypto_pro.interp.sites import Kind, OpSite, Site
+from pypto_pro.interp.sites import Kind, OpSite, ShapeSite, Site
 from pypto_pro.ir import walk
 from pypto_pro.ir.nodes import (
     Arg,
@@ -72,6 +72,8 @@ def update_descriptors(site: OpSite, operands: dict[str, Tile], args: tuple[Any,
     """What the scalar unit leaves behind in an op's tile operands before issuing it; ArgumentError when it must not."""
     updates = site.updates.get(args)
     if updates is None:
+        if len(site.updates) > 8192:
+            site.updates.clear()
         named = site.named(args)
         unmet = site.entry.unmet(named)
         if unmet is not None:
@@ -295,7 +297,8 @@ class Statements:
             case Assign(var, value):
                 self.emit(f"{text.var(var)} = {text.expr(value)}")
             case SetValid(tile, rows, cols):
-                self.set_valid(tile, f"{text.expr(rows)}, {text.expr(cols)}")
+                place = text.space.bind(ShapeSite(stmt.span, self.loop_names), "V")
+                self.set_valid(tile, f"{text.expr(rows)}, {text.expr(cols)}, {place}, {self.trips}")
             case SetStride(tensor, row, col):
                 self.emit(f"{text.var(tensor)}.set_stride({text.expr(row)}, {text.expr(col)})")
             case Debug():

@@ -79,11 +79,10 @@ class Conflicts:
 
     def _pitch(self, instr: Instr, cell: Cell, pitch: int) -> None:
         """A fractal tile is read with another distance between its columns of boxes than it was written with."""
-        for near in (cell, *cell.live):
-            if near.pitch and near.pitch != pitch and near.writer is not None:
-                if near.region.start == cell.region.start:
-                    self.report(near.writer, near, instr, cell, "pitch")
-                    return
+        here = [n for n in (cell, *cell.live) if n.writer is not None and n.region.start == cell.region.start]
+        last = max(here, key=lambda n: n.writer_number, default=None)
+        if last is not None and last.pitch and last.pitch != pitch:
+            self.report(last.writer, last, instr, cell, "pitch")
 
     # --- writes ---------------------------------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from pypto_pro.interp.checks.definedness import Definedness
 from pypto_pro.interp.checks.ending import Ending
 from pypto_pro.interp.checks.ids import Ids
 from pypto_pro.interp.checks.mem_bars import MemBars
+from pypto_pro.interp.checks.outputs import Outputs
 from pypto_pro.interp.checks.races import Races
 from pypto_pro.interp.checks.scalar_cache import ScalarCaches
 from pypto_pro.interp.checks.signals import Signals
@@ -49,6 +50,8 @@ class Checker(Observer):
         self.sites: dict[Site, None] = {}
         """Everything that was issued at least once."""
         self.finished = False
+        self.holes: list[str] = []
+        """Outputs with unwritten bytes, in words."""
 
     @property
     def findings(self) -> list[Diagnostic]:
@@ -73,6 +76,7 @@ class Checker(Observer):
         self.bounds = Bounds(self.book, self.blame)
         self.defined = Definedness(Uninitialised(self.book, self.blame), self.memories)
         self.values = Values(self.book)
+        self.outputs = Outputs(self.book, machine, self.memories)
         self.mem_bars = MemBars(self.book)
         self.caches = ScalarCaches(self.book, self.blame, machine, self.order)
         self.ids = ids
@@ -82,6 +86,11 @@ class Checker(Observer):
         self.sites[site] = None
         if site.lane == S and isinstance(site, ServiceSite) and site.service is dcci:
             self.caches.cleaned(instr, site)
+        plan = instr.plan
+        if plan is not None and isinstance(site, OpSite):
+            touched = plan.mark or self.memories.touched(plan, instr)
+            if touched.to_gm and touched.reads:
+                self.outputs.issued(instr, site)
 
     def started(self, instr: Instr) -> None:
         know = self.know[instr.pipe]
@@ -189,4 +198,7 @@ class Checker(Observer):
     def ended(self, result: RunResult) -> None:
         self.finished = result.finished
         self.races.settle_all()
+        if result.finished:
+            self.outputs.ended()
+            self.holes = self.outputs.holes()
         Ending(self.book, self.machine, self.signals, self.counters, self.races).judge(result)
