@@ -18,6 +18,7 @@ from pypto_pro.frontend import arguments, operands, order
 from pypto_pro.frontend.arguments import Formal
 from pypto_pro.frontend.closure import from_python
 from pypto_pro.frontend.context import Context
+from pypto_pro.frontend.declared import with_declarations
 from pypto_pro.frontend.values import NONE, TupleValue, Value, describe
 from pypto_pro.ir import build
 from pypto_pro.ir.nodes import Arg, Local, Op, SetValid, Var
@@ -94,6 +95,8 @@ def emit(
     hint: str | None = None, names: Mapping[str, str] | None = None, results: tuple[Var, ...] | None = None,
 ) -> Value | None:  # fmt: skip
     """Check the operands of an op and append it, with what the scalar unit does first. Its value, None without one."""
+    args: dict[str, Arg] = {}
+    infos: dict[str, Any] = {}
     try:
         args = {
             p.name: operands.argument(ctx, entry, p, values.get(p.name, _default(p)), node) for p in entry.data_params
@@ -113,7 +116,7 @@ def emit(
     except RAISED_BY_RULES as error:
         if entry.key.startswith("vf."):
             raise ctx.error(LoweringError, f"`{entry.name}`: {error}", node) from error
-        raise ctx.wrap(error, node, entry.name) from error
+        raise with_declarations(ctx, ctx.wrap(error, node, entry.name), error, args, infos) from error
     ctx.emit(Op(entry.name, tuple(args.values()), tuple(keywords.items()), results, span=ctx.span(node)))
     if not results:
         return None

@@ -263,8 +263,18 @@ def _(dst_tile: TileArg, acc_tile: TileArg, lhs_tile: TileArg, rhs_tile: TileArg
 # --- MX forms --------------------------------------------------------------------------------------------------------
 
 
+class MisplacedScale(ValueError):
+    """A scale tile that is not where the matrix unit looks for it; `tiles` are the scale and its data by name."""
+
+    code = "M104"
+
+    def __init__(self, message: str, tiles: tuple[str, str]) -> None:
+        super().__init__(message)
+        self.tiles = tiles
+
+
 def check_mx(dst: TileInfo, lhs: TileInfo, rhs: TileInfo, scale_a: TileInfo, scale_b: TileInfo) -> None:
-    """dtype pairs, K, scale shapes and scale addresses (data address >> 4); ValueError."""
+    """dtype pairs, K, scale shapes and scale addresses (data address >> 4); ValueError, MisplacedScale."""
     for scale, what in ((scale_a, "scale_a"), (scale_b, "scale_b")):
         if not isinstance(scale, TileInfo):
             raise ValueError(f"an MX product needs {what}")
@@ -281,9 +291,10 @@ def check_mx(dst: TileInfo, lhs: TileInfo, rhs: TileInfo, scale_a: TileInfo, sca
         if scale.dtype is not D.DT_FP8E8M0 or scale.type.shape != shape:
             raise ValueError(f"`{scale.name}` must be FP8E8M0 {list(shape)}, found {list(scale.type.shape)}")
         if scale.addr is not None and data.addr is not None and scale.addr != data.addr >> 4:
-            raise ValueError(
+            raise MisplacedScale(
                 f"`{scale.name}` is at {scale.addr:#x}; its data `{data.name}` at {data.addr:#x} needs the scale at "
-                f"{data.addr >> 4:#x} (data address >> 4)"
+                f"{data.addr >> 4:#x} (data address >> 4)",
+                (scale.name, data.name),
             )
 
 
