@@ -124,4 +124,6 @@ def set_stride(ctx: Context, node: ast.Call, hint: str | None) -> None:
     steps = _integers(ctx, stride, bound["stride"], "`stride`")
     if len(steps) != 2:
         raise ValueError(f"set_stride takes [row, col], found {len(steps)} entries")
-    ctx.emit(SetStride(tensor_var(tensor), *steps, span=ctx.span(node)))
+    var = tensor_var(tensor)
+    ctx.strides[var] = (None,) * len(var.type.dims)  # type: ignore[union-attr]  # transfers no longer use its own
+    ctx.emit(SetStride(var, *steps, span=ctx.span(node)))

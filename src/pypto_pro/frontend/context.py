@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar, cast
 from pypto_pro.diag import CODES, Span
 from pypto_pro.diag.errors import ParserError, ParserSyntaxError
 from pypto_pro.enums import CoreKind
+from pypto_pro.frontend.closure import Captures
 from pypto_pro.frontend.scan import Liveness
 from pypto_pro.frontend.source import Source
 from pypto_pro.frontend.values import Value
@@ -128,11 +129,12 @@ class Context:
     reached: set[CoreKind] = field(default_factory=set)
     expanding: list[FunctionType] = field(default_factory=list)
     structs: dict[str, StructType] = field(default_factory=dict)
-    captured: dict[str, str] = field(default_factory=dict)
+    captured: Captures = field(default_factory=Captures)
     id_counts: dict[Var, int] = field(default_factory=dict)  # mutex ids carried by tile variables
     refs: dict[Var, Expr] = field(default_factory=dict)  # what a reference variable was bound to
     groups: dict[Var, Any] = field(default_factory=dict)
     tiles: dict[Var, Any] = field(default_factory=dict)  # TileDecl of a variable
+    views: dict[Var, Any] = field(default_factory=dict)  # SubView of a variable
     strides: dict[Var, tuple[int | None, ...] | None] = field(default_factory=dict)
     temporaries: set[Var] = field(default_factory=set)  # assigned at one place only
     params: frozenset[Var] = frozenset()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pypto_pro.dtypes import DataType
+from pypto_pro.enums import TensorLayout
 from pypto_pro.frontend import operators
 from pypto_pro.frontend.context import Context
 from pypto_pro.frontend.values import (
@@ -23,7 +24,7 @@ from pypto_pro.frontend.values import (
 )
 from pypto_pro.ir import build
 from pypto_pro.ir.build import Sym
-from pypto_pro.ir.nodes import Arg, Const, Expr, Field, GroupDecl, Local, Slot, TileAttr, TileDecl
+from pypto_pro.ir.nodes import Arg, Const, Expr, Field, GroupDecl, Local, Slot, SubView, TileAttr, TileDecl
 from pypto_pro.ir.types import (
     INDEX,
     AddrRegType,
@@ -35,6 +36,7 @@ from pypto_pro.ir.types import (
     TileType,
     UnalignRegType,
 )
+from pypto_pro.layouts import BLOCK_BYTES, effective_layout
 from pypto_pro.ops.entry import Kind, OpEntry, Operand, Param
 from pypto_pro.ops.operands import ScalarInfo, TensorInfo, TileInfo
 
@@ -103,7 +105,7 @@ def info(ctx: Context, arg: Arg, name: str) -> Any:
     type_ = arg.type
     match type_:
         case TileType():
-            return TileInfo(type_, name, const_address(ctx, arg))
+            return TileInfo(type_, name, const_address(ctx, arg), skew(ctx, arg))
         case TensorType():
             return TensorInfo(type_, name, tensor_strides(ctx, arg))
         case ScalarType():
@@ -143,6 +145,41 @@ def const_address(ctx: Context, tile: Expr) -> int | None:
             owner = ctx.groups[group]
             return owner.addrs[0] if len(set(owner.addrs)) == 1 else None
     return None
+
+
+def skew(ctx: Context, tile: Expr) -> int | None:
+    """Bytes from a 32-byte boundary to the start of a tile in Vec; None when the run decides."""
+    match tile:
+        case Slot():
+            return 0  # every slot is aligned
+        case Local(var) if var in ctx.tiles:
+            return 0
+        case Local(var) if var in ctx.refs:
+            return skew(ctx, ctx.refs[var])
+        case Local(var) if var in ctx.views:
+            view = ctx.views[var]
+            assert isinstance(view, SubView)
+            before, type_ = skew(ctx, view.base), var.type
+            assert isinstance(type_, TileType)
+            elements = [_along(index, step, type_.dtype.nbytes) for index, step in _places(view, type_)]
+            if before is None or None in elements:
+                return None
+            return (before + sum(e for e in elements if e is not None)) % BLOCK_BYTES
+    return None
+
+
+def _places(view: SubView, type_: TileType) -> tuple[tuple[Expr, int], tuple[Expr, int]]:
+    """(index, elements it counts in) of both axes of a sub-view."""
+    if effective_layout(type_.layout, type_.cols) is TensorLayout.DN:
+        return (view.row, 1), (view.col, type_.rows)
+    return (view.row, type_.cols), (view.col, 1)
+
+
+def _along(index: Expr, step: int, width: int) -> int | None:
+    """Bytes an index moves the start, modulo a block; None when the run decides."""
+    if step * width % BLOCK_BYTES == 0:
+        return 0
+    return int(index.value) * step * width if isinstance(index, Const) else None
 
 
 def tensor_strides(ctx: Context, tensor: Expr) -> tuple[int | None, ...] | None:

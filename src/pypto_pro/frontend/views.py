@@ -41,7 +41,9 @@ def slice_tile(ctx: Context, node: ast.Subscript, hint: str | None) -> Value:
         windows.append(_window(ctx, owner, type_, axis, low, high, part))
     var = merge.own_tile(ctx, hint or "_view", owner, merge.id_count(ctx, owner))
     (row, rows), (col, cols) = windows
-    ctx.emit(SubView(var, owner, row, col, rows, cols, span=ctx.span(node)))
+    view = SubView(var, owner, row, col, rows, cols, span=ctx.span(node))
+    ctx.views[var] = view
+    ctx.emit(view)
     ctx.stable.add(var)
     return Local(var)
 

@@ -137,7 +137,8 @@ def _(
         return [DescriptorUpdate("src_tile", *rounded_valid(src_tile, acc_to_vec_mode))]
     if is_insert(dst_tile, src_tile, offset, _has_extras(acc_to_vec_mode, relu_pre_mode, scale)):
         return offset_facts(src_tile, tuple(offset or (0, 0)))  # type: ignore[arg-type]
-    return []
+    within_vec = path(dst_tile, src_tile) == (S.Vec, S.Vec)
+    return rules.block_facts(dst_tile=dst_tile, src_tile=src_tile) if within_vec else []
 
 
 @move.regions
@@ -164,6 +165,8 @@ def _(
     acc_to_vec_mode: AccToVecMode | None, relu_pre_mode: ReluPreMode | None, scale: object,
 ) -> None:
     move_pipe(dst_tile, src_tile)
+    if path(dst_tile, src_tile) == (S.Vec, S.Vec):
+        rules.on_blocks(dst_tile, src_tile)
     from_acc = src_tile.type.space is S.Acc
     extras = _has_extras(acc_to_vec_mode, relu_pre_mode, scale)
     if extras and not from_acc:

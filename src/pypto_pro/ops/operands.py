@@ -91,11 +91,15 @@ class TileArg:
 
 @dataclass(frozen=True, slots=True)
 class TileInfo:
-    """A tile as `rules` sees it; `addr` is None when chosen at run time."""
+    """A tile as `rules` sees it; `addr` is None when chosen at run time.
+
+    `skew`: bytes from a 32-byte boundary to its start, None when only the run knows.
+    """
 
     type: TileType
     name: str
     addr: int | None = None
+    skew: int | None = 0
 
     @property
     def dtype(self) -> DataType:

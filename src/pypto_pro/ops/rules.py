@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from pypto_pro.dtypes import DataType
 from pypto_pro.enums import MemorySpace, TensorLayout
 from pypto_pro.layouts import BLOCK_BYTES, SCALE_FRACTAL, effective_layout, is_fractal
+from pypto_pro.ops.entry import OpEntry, Requirement, Role
 from pypto_pro.ops.operands import ScalarInfo, TensorInfo, TileInfo, tile_geometry
 
 Info: TypeAlias = TileInfo | TensorInfo | ScalarInfo | None
@@ -98,6 +99,48 @@ def whole_boxes(*operands: object) -> None:
                 f"`{tile.name}` [{type_.rows}, {type_.cols}] {names([type_.dtype])} in {type_.space.name} is made of "
                 f"{geo.layout.name} boxes of {geo.box_rows} x {geo.box_cols}, which must fill its declared shape"
             )
+
+
+def on_blocks(*operands: object) -> None:
+    """Tiles start at 32-byte blocks, where that is known already; ValueError otherwise."""
+    for tile in tiles(*operands):
+        if tile.type.space is MemorySpace.Vec and tile.skew:
+            raise ValueError(_inside_block(f"`{tile.name}`", tile.skew))
+
+
+def block_facts(**operands: Any) -> list[Requirement]:
+    """The same at issue, for tiles the run places; nothing while the kernel is read."""
+    found = []
+    for name, tile in operands.items():
+        space = getattr(getattr(tile, "type", None), "target_memory", None)
+        if space is MemorySpace.Vec and hasattr(tile, "addr"):
+            skew = tile.addr % BLOCK_BYTES
+            found.append(Requirement(skew == 0, _inside_block(f"`{getattr(tile, 'name', '') or name}`", skew)))
+    return found
+
+
+def _inside_block(tile: str, skew: Any) -> str:
+    return (
+        f"{tile} starts {skew} B into a {BLOCK_BYTES} B block; vector ops need tiles that start at one (transfers do "
+        "not)"
+    )
+
+
+def refuse_split_blocks(entry: OpEntry) -> None:
+    """Give a vector op both rules for all tiles it reads or writes; scratch tiles are not touched."""
+    names = [p.name for p in entry.data_params if p.spec.role is not Role.SCRATCH]  # type: ignore[union-attr]
+    own_rules, own_issue = entry.facets.get("rules"), entry.facets.get("issue")
+
+    def rules(**named: Any) -> None:
+        if own_rules is not None:
+            own_rules(**named)
+        on_blocks(*(named[name] for name in names))
+
+    def issue(**named: Any) -> list[Any]:
+        facts = list(own_issue(**named)) if own_issue is not None else []
+        return facts + block_facts(**{name: named[name] for name in names})
+
+    entry.facets["rules"], entry.facets["issue"] = rules, issue
 
 
 def elementwise(among: tuple[DataType, ...], *operands: object) -> None:

@@ -1,4 +1,7 @@
-"""The op table: importing this module defines every entry. Families register themselves; this file only lists them."""
+"""The op table: importing this module defines every entry. Families register themselves; this file only lists them.
+
+Vector ops all refuse tiles that start inside a 32-byte block, which no family has to say.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,8 @@ import importlib
 import pkgutil
 
 import pypto_pro.ops as _package
+from pypto_pro.enums import PipeType
+from pypto_pro.ops import rules
 from pypto_pro.ops.entry import OpEntry, registered
 
 _INFRASTRUCTURE = {
@@ -16,6 +21,10 @@ _INFRASTRUCTURE = {
 for _module in pkgutil.iter_modules(_package.__path__):
     if _module.name not in _INFRASTRUCTURE:
         importlib.import_module(f"{_package.__name__}.{_module.name}")
+
+for _entry in {id(e): e for e in registered().values()}.values():
+    if _entry.pipe is PipeType.V and _entry.family.startswith("tile.") and "rewrite" not in _entry.facets:
+        rules.refuse_split_blocks(_entry)
 
 _BY_KEY: dict[str, OpEntry] = {name.removeprefix("pl."): entry for name, entry in registered().items()}
 
