@@ -1,4 +1,7 @@
-"""Real kernels with random damage: syntax trees with expressions swapped or replaced, statements lost or wrapped."""
+"""Real kernels with random damage: syntax trees with expressions swapped or replaced, statements lost or wrapped.
+
+`python tests/unit/kernel_mutations.py 20000` reads that many of them (some minutes) and lists wrong answers.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import linecache
 import random
 import sys
 import types
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -136,3 +140,21 @@ def _internal(error: ParserError) -> str | None:
     if isinstance(cause, mistakes) and cause.__traceback__ is not None:
         return f"{type(cause).__name__}: {error.message}"
     return None
+
+
+def main() -> None:
+    """The command: number of cases, the first 10 000 by default."""
+    text = SOURCE.read_text(encoding="utf-8")
+    warnings.simplefilter("ignore")  # Python remarks on some of the damage
+    wrong = 0
+    for seed in range(int(sys.argv[1]) if len(sys.argv) > 1 else 10_000):
+        answer = outcome(seed, text)
+        if answer is not None:
+            wrong += 1
+            print(f"{seed}: {answer}")
+    print(f"{wrong} wrong answers")
+    sys.exit(min(wrong, 1))
+
+
+if __name__ == "__main__":
+    main()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from typing import Any
 
 from pypto_pro.diag.errors import ParserSyntaxError, ParserTypeError, UnsupportedFeatureError
 from pypto_pro.diag.names import did_you_mean
@@ -29,7 +28,7 @@ from pypto_pro.frontend.values import (
 )
 from pypto_pro.ir import build
 from pypto_pro.ir.nodes import Convert, Dim, Expr, TileAttr
-from pypto_pro.ir.types import ScalarType, TensorType, TileType
+from pypto_pro.ir.types import ScalarType, TensorType
 
 _UINT32 = ScalarType(DataType.DT_UINT32)
 
@@ -196,12 +195,3 @@ def const_index(ctx: Context, index: Value, length: int, what: str, node: ast.AS
     if not 0 <= known < length:
         raise ctx.error(ParserSyntaxError, f"index {known} is outside the {what} of {length}", node)
     return known
-
-
-def declared_shape(value: Expr) -> tuple[Any, ...]:
-    """The declared extents of a tile or tensor type."""
-    type_ = value.type
-    if isinstance(type_, TileType):
-        return type_.shape
-    assert isinstance(type_, TensorType)
-    return type_.dims

@@ -6,7 +6,6 @@ import ast
 
 from pypto_pro.diag.errors import ParserSyntaxError, ParserTypeError, UnsupportedFeatureError
 from pypto_pro.diag.names import did_you_mean
-from pypto_pro.frontend import operators
 from pypto_pro.frontend.context import Context
 from pypto_pro.frontend.values import (
     ArrayValue,
@@ -150,8 +149,3 @@ def _array_items(owner: ArrayValue, value: Value) -> tuple[Value, ...] | None:
                 for i in range(type_.length)
             )
     return None
-
-
-def as_scalar_index(ctx: Context, index: Value, node: ast.AST) -> Expr:
-    """An index as an INDEX expression."""
-    return build.convert(operators.integer(ctx, index, node, "an index"), INDEX)
