@@ -25,7 +25,7 @@ LAYERS = (
     {"language"},
     {"audit", "torch_shim"},
     {"report"},
-    {"cli"},
+    {"cli", "pytest_plugin"},
 )
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 STRANGERS = {frozenset({"interp", "native"})}  # the two executors share nothing but the IR and the op table

@@ -97,10 +97,9 @@ class _Call:
             self._index = value.device.index
         if packed_of(value) is not None and _writes(self.op):
             raise unsupported("a tensor in FRACTAL_NZ format cannot be written by torch operators")
-        if value.untyped_storage().nbytes():
-            seen = host_view(value)
-        else:  # may be a result that the kernel is to resize: borrowed memory cannot grow, new memory can
-            seen = torch.empty(value.shape, dtype=value.dtype)
+        # an empty tensor may be a result that the kernel is to resize: borrowed memory cannot grow, new memory can
+        has_memory = value.untyped_storage().nbytes() > 0
+        seen = host_view(value) if has_memory else torch.empty(value.shape, dtype=value.dtype)
         self.pairs.append((value, seen))
         return seen
 
