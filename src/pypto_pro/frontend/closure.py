@@ -21,20 +21,32 @@ _MISSING = object()
 
 
 @dataclass(eq=False)
+class Captures:
+    """What reading a kernel took from outside its text: module constants (name, printed value) as of the first look,
+    every name that was looked for, and the Python functions that ran to give constants."""
+
+    constants: dict[str, str] = field(default_factory=dict)
+    names: set[str] = field(default_factory=set)
+    called: list[Any] = field(default_factory=list)
+
+
+@dataclass(eq=False)
 class Closure:
     """The scope of one function: tiling-key fields and dtype variables first, then its cells, then its globals."""
 
     constants: Mapping[str, Any]
     enclosing: Mapping[str, Any]
     module: Mapping[str, Any]
-    captured: dict[str, str] = field(default_factory=dict)
+    captured: Captures = field(default_factory=Captures)
 
     def has(self, name: str) -> bool:
         """Whether the name is known (builtins do not count)."""
+        self.captured.names.add(name)
         return any(name in where for where in (self.constants, self.enclosing, self.module))
 
     def find(self, name: str) -> Any:
         """The object of a name. KeyError when there is none. Constants of the module are noted as captured."""
+        self.captured.names.add(name)
         for where in (self.constants, self.enclosing):
             if name in where:
                 return where[name]
@@ -42,7 +54,7 @@ class Closure:
         if value is _MISSING:
             raise KeyError(name)
         if isinstance(value, bool | int | float | tuple | list | Enum):
-            self.captured.setdefault(name, repr(value))
+            self.captured.constants.setdefault(name, repr(value))
         return value
 
     def names(self) -> Iterator[str]:

@@ -61,14 +61,17 @@ class _Hooks:
         return statements.execute(ctx, body)
 
 
-def parse_kernel(source: KernelSource, special: Specialisation, *, auto_mutex: bool = True) -> Kernel:
+def parse_kernel(
+    source: KernelSource, special: Specialisation, *, auto_mutex: bool = True, captures: closure.Captures | None = None
+) -> Kernel:
     """The IR of one variant of a kernel: the body read for the cube core, then for the vector core.
 
-    Only programs of core kinds whose sections were reached are kept, both when there is no section at all. Raises
-    ParserError and its subclasses; anything unforeseen is wrapped in ParserSyntaxError.
+    Only programs of core kinds whose sections were reached are kept, both when there is no section at all. `captures`
+    is told what was taken from outside the text. Raises ParserError and its subclasses; anything unforeseen is wrapped
+    in ParserSyntaxError.
     """
     try:
-        return _Reader(source, special, auto_mutex).kernel()
+        return _Reader(source, special, auto_mutex, captures or closure.Captures()).kernel()
     except ParserError:
         raise
     except RecursionError as error:
@@ -85,12 +88,14 @@ def parse_kernel(source: KernelSource, special: Specialisation, *, auto_mutex: b
 class _Reader:
     """The parts the two readings share."""
 
-    def __init__(self, source: KernelSource, special: Specialisation, auto_mutex: bool) -> None:
+    def __init__(
+        self, source: KernelSource, special: Specialisation, auto_mutex: bool, captures: closure.Captures
+    ) -> None:
         self.captured = source
         self.special = special
         self.auto_mutex = auto_mutex
         self.source: Source = source_of(source.fn)
-        self.seen: dict[str, str] = {}
+        self.seen = captures
         self.specs = read_signature(source.fn, {**source.environment(), **special.constants()})
         self._check_definition()
         self.params = tuple(self._param(i, spec) for i, spec in enumerate(self.specs))
@@ -105,7 +110,7 @@ class _Reader:
             programs[core] = Program(core, body)
             reached |= found
         kept = tuple(program for core, program in programs.items() if core in reached or not reached)
-        captured = tuple(sorted(self.seen.items()))
+        captured = tuple(sorted(self.seen.constants.items()))
         return Kernel(self.captured.name, self.params, kept, self.auto_mutex, captured, span=span)
 
     def _program(self, core: CoreKind) -> tuple[Block, set[CoreKind]]:

@@ -186,6 +186,7 @@ class _Evaluator:
         keywords = {k.arg: self.eval(k.value) for k in node.keywords if k.arg is not None}
         if not self._may_call(function):
             raise NotConstant
+        self.ctx.captured.called.append(function)
         if function is range:
             return self._bounded(range(*args))
         if function in (list, tuple, sum):
