@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from kernel_text import TILES, N, X, ops, read, statements, text_of
+from kernel_text import TILES, N, X, ops, read, run, statements, text_of
 
 from pypto_pro.diag import errors
 from pypto_pro.enums import CoreKind
@@ -279,3 +279,48 @@ def test_names_of_a_section_are_not_defined_for_the_other_core() -> None:
     read(
         "with pl.section_vector():\n    v = 1\nwith pl.section_vector():\n    w = v\nwith pl.section_cube():\n    pass"
     )
+
+
+# --- what references and copies do, on the simulator ------------------------------------------------------------------
+
+LOG = "out[0, {}] = {}.valid_shape[0]\n"
+REFERENCES = [
+    ("t = g[0]\nu = t\npl.set_validshape(u, [3, 4])\n" + LOG.format(0, "g[0]") + LOG.format(1, "t"), [3, 3]),
+    (
+        "t = g[0] if n > 1 else g[1]\npl.set_validshape(t, [3, 4])\n" + LOG.format(0, "g[0]") + LOG.format(1, "t"),
+        [16, 3],
+    ),
+    ("pl.set_validshape(g[0], [5, 4])\nt = g[0] if n > 1 else g[1]\n" + LOG.format(0, "t"), [5]),
+    (
+        "pair = (g[0], g[1])\npl.set_validshape(pair[n % 2], [3, 4])\n" + LOG.format(0, "g[0]") + LOG.format(1, "g[1]"),
+        [3, 16],
+    ),
+    ("narrow(g[1])\n" + LOG.format(0, "g[1]"), [2]),
+    ("v = g[0][2:6, 0:8]\npl.set_validshape(v, [1, 8])\n" + LOG.format(0, "g[0]") + LOG.format(1, "v"), [16, 1]),
+    (
+        "pl.set_validshape(g, [7, 64])\n" + LOG.format(0, "g[0]") + LOG.format(1, "g[1]") + LOG.format(2, "h[0]"),
+        [7, 7, 16],
+    ),
+    (
+        "t = g[0]\nfor i in pl.range(3):\n    pl.set_validshape(t, [i + 1, 4])\n    t = g[1]\n"
+        + LOG.format(0, "g[0]")
+        + LOG.format(1, "g[1]")
+        + LOG.format(2, "t"),
+        [16, 16, 16],
+    ),
+    (
+        "a = g.next()\npl.set_validshape(a, [2, 4])\nb = g.next()\nfor i in pl.range(3):\n    a, b = b, a\n"
+        + LOG.format(0, "a")
+        + LOG.format(1, "b"),
+        [16, 2],
+    ),
+    ("g.next()\na = g.current()\ng.next()\npl.set_validshape(a, [9, 4])\n" + LOG.format(0, "g.previous()"), [9]),
+    ("for i in pl.range(5):\n    t = g.next()\n    pl.set_validshape(t, [i + 1, 4])\n" + LOG.format(0, "g[0]"), [5]),
+]
+
+
+@pytest.mark.parametrize(("body", "wanted"), REFERENCES, ids=[row[0] for row in REFERENCES])
+def test_references_and_copies(body: str, wanted: list[int]) -> None:
+    before = "def narrow(t):\n    pl.set_validshape(t, [2, 2])\n"
+    found = run(f"{TILES}\n{body}", 2, params="n: pl.DT_INT64", before=before)
+    assert list(found[: len(wanted)]) == wanted
