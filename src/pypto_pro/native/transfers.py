@@ -159,8 +159,10 @@ class Transfers(Moves):
         if window.run_axis is None or (to if window is of else of).is_column:
             self._elements(to, of, rows, cols, change)
             return
-        unit, contiguous = self._unit(window)
-        self.require(contiguous)
+        unit = window
+        if isinstance(window.axes[window.run_axis].inner, Scalar):  # else boxes, or pairs of 4-bit elements
+            unit, contiguous = self._unit(window)
+            self.require(contiguous)
         self._copy(unit if window is to else to, unit if window is of else of, rows, cols, change)
 
     def _pad(self, to: End, rows: Scalar, cols: Scalar, fill_rows: Scalar, fill_cols: Scalar, fill: int) -> None:

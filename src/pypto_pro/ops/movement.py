@@ -102,8 +102,6 @@ def load(dst_tile: LoadTarget, src_tensor: TensorIn, offsets: Offsets, *, order:
 def _(
     k: Builder, dst_tile: NativeTile, src_tensor: NativeTensor, offsets: tuple[Any, ...], order: Order
 ) -> Any:
-    if is_nz(src_tensor):
-        return NotImplemented
     rows, cols = load_extent(dst_tile)
     if scale_load.is_scale_load(dst_tile, src_tensor):
         axes = scale_load.scale_axes(len(offsets), order)

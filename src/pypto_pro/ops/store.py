@@ -111,8 +111,6 @@ def _(
     k: Builder, dst_tensor: NativeTensor, src_tile: NativeTile, offsets: tuple[Any, ...],
     relu_pre_mode: ReluPreMode | None, scale: Any, order: Order, atomic: AtomicType, **_: Any,
 ) -> Any:
-    if is_nz(dst_tensor):
-        return NotImplemented
     box = Box(0, 0, src_tile.vr, src_tile.vc, row_extent=acc_pitch(src_tile))
     return k.store_window(
         dst_tensor, offsets, tensor_axes(len(offsets), order), src_tile, box, add=atomic is AtomicType.AtomicAdd,
