@@ -18,13 +18,14 @@ def run_as_main(script: str, args: Sequence[str]) -> None:
     """
     import pypto_pro.torch_shim  # noqa: F401  (its import is what activates it)
 
-    with io.open_code(str(Path(script).resolve())) as file:
-        code = compile(file.read(), script, "exec", dont_inherit=True)
+    path = str(Path(script).resolve())  # as Python does: source lines are found wherever the script goes
+    with io.open_code(path) as file:
+        code = compile(file.read(), path, "exec", dont_inherit=True)
     module = ModuleType("__main__")
-    module.__dict__.update(__file__=script, __cached__=None)
+    module.__dict__.update(__file__=path, __cached__=None)
     sys.modules["__main__"] = module
     sys.argv = [script, *args]
-    sys.path[0] = str(Path(script).resolve().parent)
+    sys.path[0] = str(Path(path).parent)
     exec(code, module.__dict__)
 
 
@@ -32,7 +33,8 @@ def describe(error: BaseException, script: str) -> str:
     """The traceback of what a script raised, from its own frame on; with the way to get torch when that is missing."""
     if isinstance(error, ModuleNotFoundError) and error.name == "torch":
         error.add_note("install it with: pip install 'pypto-pro[torch]'")
+    path = str(Path(script).resolve())
     frames = error.__traceback__
-    while frames is not None and frames.tb_frame.f_code.co_filename != script:
+    while frames is not None and frames.tb_frame.f_code.co_filename != path:
         frames = frames.tb_next
     return "".join(traceback.format_exception(type(error), error, frames))

@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from pypto_pro.diag.errors import DiagnosticError
-from pypto_pro.torch_shim.missing import MissingModuleError, missing_module
+from pypto_pro.torch_shim.missing import MissingModuleError, author_site, missing_module
 
 _MODULES = {
     "torch_npu": "pypto_pro.torch_shim.torch_npu",
@@ -42,7 +42,7 @@ def activate() -> None:
             "`torch_npu` is loaded already: the stand-in cannot take its place",
             hint="start the script with `pypto-pro run`, or import pypto_pro.torch_shim first",
         )
-    if "torch" in sys.modules:
+    if sys.modules.get("torch") is not None:
         _install()
     sys.meta_path.insert(0, _Finder())
 
@@ -73,7 +73,9 @@ class _Alias(importlib.abc.Loader):
         """The module of this package. MissingModuleError without torch."""
         if importlib.util.find_spec("torch") is None:
             raise MissingModuleError(
-                f"`{spec.name}` needs torch, which is not installed", hint="pip install 'pypto-pro[torch]'"
+                f"`{spec.name}` needs torch, which is not installed",
+                author_site(),
+                hint="pip install 'pypto-pro[torch]'",
             )
         importlib.import_module("torch")
         module = importlib.import_module(self.real_name)

@@ -54,10 +54,13 @@ def run_on_host(op: Any, *args: Any, **kwargs: Any) -> Any:
     host_args = [call.to_host(value) for value in args]
     host_kwargs = {name: call.to_host(value) for name, value in kwargs.items()}
     call.check_devices()
+    if call.has_packed:
+        _refuse_writes(op, args, kwargs)
     at = _generator_position(op)
     if at is not None and len(args) <= at and kwargs.get("generator") is None:
         host_kwargs["generator"] = npu_generator(call.index)
-    return call.to_device(op(*host_args, **host_kwargs))
+    run = op.overloadpacket if _has_number_for_tensor(op, host_args) else op
+    return call.to_device(run(*host_args, **host_kwargs))
 
 
 class _Call:
@@ -68,6 +71,7 @@ class _Call:
         self.pairs: list[tuple[Any, Any]] = []
         """(tensor of the stand-in, CPU tensor that the kernel sees)."""
         self.on_cpu: Any = None
+        self.has_packed = False
         self._index: int | None = None
 
     @property
@@ -95,8 +99,7 @@ class _Call:
             return value
         if self._index is None:
             self._index = value.device.index
-        if packed_of(value) is not None and _writes(self.op):
-            raise unsupported("a tensor in FRACTAL_NZ format cannot be written by torch operators")
+        self.has_packed = self.has_packed or packed_of(value) is not None
         # an empty tensor may be a result that the kernel is to resize: borrowed memory cannot grow, new memory can
         has_memory = value.untyped_storage().nbytes() > 0
         seen = host_view(value) if has_memory else torch.empty(value.shape, dtype=value.dtype)
@@ -153,8 +156,31 @@ def _generator_position(op: Any) -> int | None:
 
 
 @cache
-def _writes(op: Any) -> bool:
-    return any(a.alias_info is not None and a.alias_info.is_write for a in op._schema.arguments)
+def _tensor_positions(op: Any) -> tuple[int, ...]:
+    return tuple(i for i, argument in enumerate(op._schema.arguments) if str(argument.type) == "Tensor")
+
+
+def _has_number_for_tensor(op: Any, args: list[Any]) -> bool:
+    """Whether torch turned a number among the operands, which it had made a tensor, back into a number for us.
+
+    The overload itself would refuse it; the one for scalars, which the packet finds, has the same meaning.
+    """
+    return any(i < len(args) and isinstance(args[i], bool | int | float | complex) for i in _tensor_positions(op))
+
+
+def _refuse_writes(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """UnsupportedError when the operator writes a tensor whose bytes are packed: its kernel saw a copy."""
+    for position, argument in enumerate(op._schema.arguments):
+        value = kwargs.get(argument.name, args[position] if position < len(args) else None)
+        if argument.alias_info is None or not argument.alias_info.is_write:
+            continue
+        for tensor in value if isinstance(value, list | tuple) else (value,):
+            _refuse_packed(tensor)
+
+
+def _refuse_packed(target: Any) -> None:
+    if isinstance(target, torch.Tensor) and target.device.type == TYPE and packed_of(target) is not None:
+        raise unsupported("a tensor in FRACTAL_NZ format cannot be written by torch operators")
 
 
 def _metadata_kernel(op: Any) -> Any:
@@ -170,8 +196,7 @@ def _host(tensor: Any) -> Any:
 
 def _copy_from(source: Any, target: Any, non_blocking: bool = False) -> Any:
     """Every copy between devices, or between dtypes and strides on one device."""
-    if target.device.type == TYPE and packed_of(target) is not None:
-        raise unsupported("a tensor in FRACTAL_NZ format cannot be written by torch operators")
+    _refuse_packed(target)
     _host(target).copy_(_host(source))
     return target
 
