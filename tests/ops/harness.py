@@ -7,6 +7,7 @@ tensor; numbers and tuples are passed as they are.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -63,6 +64,13 @@ class Case:
     seed: int = 0
 
 
+@lru_cache(maxsize=64)
+def noise(space: MemorySpace, seed: int) -> np.ndarray:
+    """Random bytes to fill a memory space with; made once, never written."""
+    rng = np.random.default_rng([seed, space.value])
+    return rng.integers(0, 256, max(SPACES[space].capacity, 1), np.uint8)
+
+
 class Bench:
     """Memories and operands of one case."""
 
@@ -72,8 +80,8 @@ class Bench:
         assert found is not None, case.op
         self.entry = found
         self.rng = np.random.default_rng(case.seed)
-        self.onchip = {space: self.rng.integers(0, 256, max(s.capacity, 1), np.uint8) for space, s in SPACES.items()}
-        self.other_vec = self.rng.integers(0, 256, SPACES[MemorySpace.Vec].capacity, np.uint8)
+        self.onchip = {space: noise(space, case.seed).copy() for space in SPACES}
+        self.other_vec = noise(MemorySpace.Vec, case.seed + 1).copy()
         self.buffers: dict[str, np.ndarray] = {}
         self.named: dict[str, Any] = {p.name: p.default for p in self.entry.params if not p.required}
         for name, spec in case.operands.items():

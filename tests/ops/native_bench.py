@@ -62,7 +62,8 @@ def run_native(bench: Bench) -> NativeRun:
     core = np.zeros(frames.CORE[frames.SIZE] // 8, np.int64)
     core[frames.CORE["launch"] // 8] = launch.ctypes.data
     core[frames.CORE["arena"] // 8] = core[frames.CORE["ub"] // 8] = _ARENA.ctypes.data
-    spaces = {space: _ARENA.view(np.uint8)[at : at + SPACES[space].capacity] for space, at in frames.ARENA.items()}
+    used = {MemorySpace.Vec, *(v.type.space for v in bench.named.values() if isinstance(v, TileArg))}
+    spaces = {s: _ARENA.view(np.uint8)[frames.ARENA[s] : frames.ARENA[s] + SPACES[s].capacity] for s in used}
     for space, memory in spaces.items():
         memory[:] = bench.onchip[space][: memory.size]
     record = np.frombuffer(bytearray(_record(bench, signature)), np.uint8)
