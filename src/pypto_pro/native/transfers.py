@@ -199,7 +199,7 @@ class Transfers(Moves):
         address = code.at(to.base, (self._offset(to, i, j) * dtype.nbytes).value)
         stored = of.dtype if change is not None else dtype
         source = self.load(code.at(of.base, (self._offset(of, i, j) * of.dtype.nbytes).value), stored, 1)
-        added = change(source, j) if change is not None else source
+        added = change(source, j).rounded(dtype) if change is not None else source
         bits = codecs.memory_type(dtype)
         word = ir.IntType(dtype.nbytes * 8)
         again, done = code.block("add_again"), code.block("added")
