@@ -46,7 +46,7 @@ def insert_mutexes(kernel: Kernel) -> Kernel:
     """
     if not kernel.auto_mutex:
         return kernel
-    programs = tuple(Program(p.core, elide_v_only(_Inserter(kernel.name, p.body).run())) for p in kernel.programs)
+    programs = tuple(Program(p.core, elide_v_only(Inserter(kernel.name, p.body).run())) for p in kernel.programs)
     return dataclasses.replace(kernel, programs=programs)
 
 
@@ -72,7 +72,9 @@ class Ref:
         return self.ids.candidates if self.ids.known is None else (self.ids.known[k],)
 
 
-class _Inserter:
+class Inserter:
+    """Locks for one core program. `locked` sees every op and call with what it locks."""
+
     def __init__(self, kernel: str, body: Block) -> None:
         self.kernel = kernel
         self.body = body

@@ -11,6 +11,7 @@ from pypto_pro.diag import Diagnostic
 from pypto_pro.diag.errors import DiagnosticError
 from pypto_pro.ir.launch import BufferValue, Launch
 from pypto_pro.ir.nodes import Kernel
+from pypto_pro.runtime.notes import notes_of
 from pypto_pro.runtime.options import Options
 from pypto_pro.runtime.placement import placement_findings
 from pypto_pro.runtime.specialise import written_params
@@ -69,7 +70,7 @@ def run_checked(kernel: Kernel, launch: Launch, chosen: Options, looked: LookedA
         looked.runs.append(run)
         for finding in found:
             findings.setdefault(_key(finding), finding)
-    return placement_findings(kernel, list(findings.values()))
+    return placement_findings(kernel, [*findings.values(), *notes_of(kernel)])
 
 
 def _key(finding: Diagnostic) -> Any:

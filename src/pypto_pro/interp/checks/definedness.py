@@ -85,6 +85,7 @@ class Definedness:
             site = instr.site
             if isinstance(site, OpSite) and site.entry.copies and not touched.to_gm and touched.writes:
                 self._carry(instr, site, touched)
+                self.reports.box(instr, undefined)
                 return
             self.reports.read(instr, undefined)
         for cell in touched.clobbers:

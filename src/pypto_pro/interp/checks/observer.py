@@ -11,8 +11,9 @@ from pypto_pro.analysis.order import Order
 from pypto_pro.diag import Diagnostic
 from pypto_pro.enums import PipeType
 from pypto_pro.interp.calls import CallPlan, CallSite
+from pypto_pro.interp.checks import words
 from pypto_pro.interp.checks.blame import Blame
-from pypto_pro.interp.checks.book import Book
+from pypto_pro.interp.checks.book import Book, make
 from pypto_pro.interp.checks.bounds import Bounds
 from pypto_pro.interp.checks.conflicts import Conflicts
 from pypto_pro.interp.checks.counters import Counters
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from pypto_pro.interp.machine import Instr, Machine
     from pypto_pro.interp.result import RunResult
     from pypto_pro.interp.sites import Overrun
+    from pypto_pro.ops.entry import Caution
     from pypto_pro.interp.sync import Counter, Credit, Flag, Mutex, UnitFlag
 
 S = PipeType.S.value
@@ -157,6 +159,13 @@ class Checker(Observer):
 
     def undefined_used(self, instr: Instr, site: Site, lanes: int) -> None:
         self.defined.calls.undefined_used(instr, site, lanes)
+
+    def cautioned(self, instr: Instr, caution: Caution) -> None:
+        self.book.add(caution.kind, (instr.site.span, caution.message), lambda: make(
+            caution.kind, f"`{instr.site.name}`: {caution.message}",
+            instr.site.span.labelled(words.party("transferred", instr)),
+            core=words.short(instr.core), pipes=(words.pipe(instr),),
+        ))  # fmt: skip
 
     # --- synchronisation --------------------------------------------------------------------------------------------
 

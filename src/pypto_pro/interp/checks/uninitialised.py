@@ -16,6 +16,8 @@ from pypto_pro.interp.checks.book import Book, Entry, make
 from pypto_pro.interp.machine import Instr
 from pypto_pro.interp.memory import SimTile
 from pypto_pro.interp.sites import OpSite, Site
+from pypto_pro.layouts import is_fractal
+from pypto_pro.ops.operands import tile_geometry
 
 if TYPE_CHECKING:
     from pypto_pro.interp.checks.blame import Blame
@@ -38,6 +40,22 @@ class Uninitialised:
             for start, end in undefined_ranges(cell):
                 assert memory.plane is not None
                 memory.plane[start:end] = 0
+
+    def box(self, instr: Instr, cells: list[Cell]) -> None:
+        """A copy into a fractal tile read bytes that nobody wrote outside the valid rows: it works on whole boxes."""
+        tiles = [a for a in instr.args if isinstance(a, SimTile)]
+        boxed = any(is_fractal(tile_geometry(t.type).layout) for t in tiles)
+        source = next((t for t in tiles if t.addr == cells[0].region.start), None)
+        if not boxed or source is None or source.vr >= source.type.rows:
+            return
+        self.book.add("stale_box", instr.site.span, lambda: make(
+            "stale_box",
+            f"`{instr.site.name}` works on whole boxes: it reads rows of `{source.name}` beyond the valid {source.vr}, which"
+            " nobody wrote",
+            instr.site.span.labelled(words.party("read", instr)), *beside(cells[0]),
+            notes=("the values only reach places outside the valid shape",),
+            core=words.short(instr.core), pipes=(words.pipe(instr),),
+        ))  # fmt: skip
 
     def lanes(self, instr: Instr, site: Site, lanes: int) -> None:
         """A register op or thread used `lanes` undefined values."""
