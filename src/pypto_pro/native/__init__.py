@@ -1,8 +1,5 @@
 """The fast executor: LLVM code for core programs and ops, run by worker threads.
 
-`compile(kernel).run(launch)`. Importing this package loads llvmlite, so callers import it when a launch needs it.
+`kernel.compile(kernel).run(launch)` generates code, `image.load(data, ...)` loads what was generated before. Importing
+this package loads nothing; `kernel` loads LLVM and the code generator, `image` only LLVM.
 """
-
-from pypto_pro.native.kernel import CompiledKernel, compile
-
-__all__ = ["CompiledKernel", "compile"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -86,6 +87,8 @@ LONG_TEXT = 100_000
 _lock = threading.RLock()
 _names = itertools.count()
 _loaded: list[Any] = []  # resource trackers: code lives as long as the process
+_owners: dict[int, Part] = {}  # by address of a function
+_parts: dict[tuple[str, ...], Part] = {}  # by exports
 
 
 def object_key(text: str) -> str:
@@ -134,17 +137,56 @@ def _optimise(module: Any, quick: bool = False) -> None:
             passes.run(function, builder)
 
 
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Loaded object code: the addresses of what it exports, and of what it may call, by the names it uses."""
+
+    code: bytes
+    exports: dict[str, int]
+    imports: dict[str, int]
+
+    def mentions(self) -> dict[str, int]:
+        """The imports whose names stand in the code (names in a symbol table may share their ends)."""
+        names = b"\n".join(text for text in self.code.split(b"\0") if 2 < len(text) < MAX_NAME)
+        return {name: address for name, address in self.imports.items() if name.encode() in names}
+
+
+MAX_NAME = 400
+"""Bytes of the longest symbol; longer runs without a zero are code."""
+
+
+def owner(address: int) -> Part:
+    """The part that exports a function."""
+    return _owners[address]
+
+
+def known(exports: tuple[str, ...], code: bytes) -> Part | None:
+    """The part with these exports and this very code, when it is loaded."""
+    found = _parts.get(exports)
+    return found if found is not None and found.code == code else None
+
+
 def link(code: bytes, exports: tuple[str, ...], imports: dict[str, int]) -> dict[str, int]:
     """Load object code; returns the addresses of `exports`. `imports` gives those of the functions it calls."""
+    return link_all([(code, exports, imports)])[0].exports
+
+
+def link_all(codes: Sequence[tuple[bytes, tuple[str, ...], dict[str, int]]]) -> list[Part]:
+    """Load several objects at once, each with exports and imports; none calls another, no name is exported twice."""
     with _lock:
-        library = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
-        for name, address in imports.items():
+        library = llvm.JITLibraryBuilder().add_current_process()
+        for name, address in {name: at for _, _, imports in codes for name, at in imports.items()}.items():
             library.import_symbol(name, address)
-        for name in exports:
-            library.export_symbol(name)
+        for code, exports, _ in codes:
+            library.add_object_img(code)
+            for name in exports:
+                library.export_symbol(name)
         tracker = library.link(_jit(), f"native{next(_names)}")
         _loaded.append(tracker)
-        return {name: tracker[name] for name in exports}
+        parts = [Part(code, {name: tracker[name] for name in exports}, imports) for code, exports, imports in codes]
+        _parts.update((tuple(part.exports), part) for part in parts)
+        _owners.update((address, part) for part in parts for address in part.exports.values())
+        return parts
 
 
 def assembly(text: str) -> str:

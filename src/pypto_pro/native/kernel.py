@@ -2,33 +2,15 @@
 
 from __future__ import annotations
 
-import threading
-
-from pypto_pro.ir.launch import Launch
 from pypto_pro.ir.nodes import Kernel, SimtLaunch, VfCall
-from pypto_pro.native import engine, opcode, scheduler
+from pypto_pro.native import engine, opcode, runner
 from pypto_pro.native.calls import Signature
+from pypto_pro.native.executable import Executable
+from pypto_pro.native.image import CompiledKernel
 from pypto_pro.native.plan import make_plan, used_memory
 from pypto_pro.native.program import CoreProgram, ProgramCode, Site
-from pypto_pro.native.scheduler import Executable
 from pypto_pro.native.simt import make_launch
 from pypto_pro.native.vector_function import Call, make_call
-
-
-class CompiledKernel:
-    """Native code of one kernel specialisation. Launches from several threads may overlap."""
-
-    def __init__(self, executable: Executable) -> None:
-        self._executable = executable
-        self._lock = threading.Lock()
-
-    def run(self, launch: Launch, threads: int | None = None) -> None:
-        """Run a launch to its end; the caller's buffers hold the outputs when it returns.
-
-        `threads`: workers, default PYPTO_PRO_THREADS or one a processor. Raises StuckError when no core can go on,
-        KeyboardInterrupt when interrupted; RuntimeWarning once a line for accesses out of bounds.
-        """
-        scheduler.launch(self._executable, launch, threads)
 
 
 class _Functions:
@@ -49,6 +31,8 @@ def compile(kernel: Kernel) -> CompiledKernel:
     executable = Executable(
         kernel.name, plan, kernel.params,
         steps={core: _load(code) for core, code in programs.items()},
+        run=runner.sync_functions()["run_parked"] if plan.parking else runner.functions()["run"],
+        drain=runner.sync_functions()["sync_drain"] if plan.resumable else 0,
         frame_bytes={core: code.frame_bytes for core, code in programs.items()},
         sites=sites, areas=used_memory(kernel),
     )  # fmt: skip

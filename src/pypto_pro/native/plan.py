@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from pypto_pro.enums import CoreKind, CrossCoreSyncMode, PipeType, SyncCoreType
@@ -11,30 +10,8 @@ from pypto_pro.ir.types import TensorType, TileType
 from pypto_pro.ir.walk import statements
 from pypto_pro.layouts import footprint_bytes
 from pypto_pro.native import frames
+from pypto_pro.native.executable import Plan
 from pypto_pro.ops.operands import tile_geometry
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What the code generator and the scheduler need to know about a kernel as a whole."""
-
-    kinds: tuple[CoreKind, ...]
-    resumable: bool
-    """Programs can be suspended: they wait for other cores, poll memory, or share a block with other cores."""
-    queues: bool
-    """A pipe other than S may wait, so instructions may have to queue behind it."""
-    parking: bool
-    """Blocks may wait for other blocks; all of them are kept alive at once."""
-    polls: bool
-
-    @property
-    def mixed(self) -> bool:
-        """One AIC and two AIVs a block."""
-        return len(self.kinds) == 2
-
-    def is_polling(self, loop: n.For | n.While) -> bool:
-        """Whether a loop may be waiting for memory that another core writes."""
-        return polls_memory(loop, self.mixed)
 
 
 def make_plan(kernel: n.Kernel) -> Plan:

@@ -23,6 +23,7 @@ from pypto_pro.ir.types import PtrType, ScalarType, StructType, TensorType
 from pypto_pro.native import frames
 from pypto_pro.native.calls import ScalarSpec, Signature, load_scalar
 from pypto_pro.native.emit import I1, I32, I64, PTR, VOID, Code, Value
+from pypto_pro.native.executable import Plan
 from pypto_pro.native.expressions import Expressions
 from pypto_pro.native.frames import (
     BUDGET_OF_OPS,
@@ -38,7 +39,7 @@ from pypto_pro.native.frames import (
     WORD,
 )
 from pypto_pro.native.issue import IssuedTile, operand, spec_of, write_record
-from pypto_pro.native.plan import Plan, participants, reads_tensor, takes_part
+from pypto_pro.native.plan import participants, polls_memory, reads_tensor, takes_part
 from pypto_pro.native.scalars import Scalar, index_value
 from pypto_pro.native.services import SERVICES
 from pypto_pro.native.statements import Statements
@@ -205,7 +206,7 @@ class CoreProgram(Statements):
             stop = self._call("run_tick", I32, [self.core])
             with code.b.if_then(code.b.icmp_unsigned("!=", stop, I32(0)), likely=False):
                 code.b.ret(I32(STEP_CANCEL))
-        if self.plan.resumable and self.plan.is_polling(loop):
+        if self.plan.resumable and polls_memory(loop, self.plan.mixed):
             self._poll_sizes.append(self._call("sync_poll", VOID, [self.core, I64(0)]))
             self.give_way(STEP_POLL)
 

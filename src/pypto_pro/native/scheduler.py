@@ -16,20 +16,18 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pypto_pro.diag.errors import StuckError
 from pypto_pro.enums import CoreKind, MemorySpace
 from pypto_pro.ir.launch import BufferValue, Launch, TilingValue
 from pypto_pro.ir.nodes import Var
 from pypto_pro.ir.types import PtrType, ScalarType, TensorType
-from pypto_pro.native import callbacks, frames, runner
-from pypto_pro.native.callbacks import Core
+from pypto_pro.native import frames
+from pypto_pro.native.executable import Executable
 from pypto_pro.native.frames import (
     CORE,
     LAUNCH,
@@ -42,10 +40,11 @@ from pypto_pro.native.frames import (
     UNIT,
     WORD,
 )
-from pypto_pro.native.plan import Plan
-from pypto_pro.native.program import Site
-from pypto_pro.native.stuck import describe
-from pypto_pro.native.vector_unit import VectorUnit
+
+if TYPE_CHECKING:
+    from pypto_pro.diag.errors import StuckError
+    from pypto_pro.native.program import Site
+    from pypto_pro.native.vector_unit import VectorUnit
 
 Words = NDArray[np.int64]
 SHORT_SECONDS = 150e-6
@@ -66,11 +65,6 @@ def thread_count() -> int:
             raise ValueError(f"PYPTO_PRO_THREADS must be an int from 1, found {given!r}")
         return int(given)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-@cache
-def _run_function(parking: bool) -> Any:
-    return _RUN(runner.sync_functions()["run_parked"] if parking else runner.functions()["run"])
 
 
 @cache
@@ -103,33 +97,7 @@ def give_arenas(arenas: Sequence[Words]) -> None:
         _arenas.extend(arenas[: max(0, _KEPT - len(_arenas))])
 
 
-# --- what a kernel needs to run ---------------------------------------------------------------------------------------
-
-
-@dataclass(eq=False)
-class Executable:
-    """A compiled kernel as the scheduler sees it."""
-
-    name: str
-    plan: Plan
-    params: tuple[Var, ...]
-    steps: dict[CoreKind, int]
-    """Address of each core kind's step function."""
-    frame_bytes: dict[CoreKind, int]
-    sites: list[Site]
-    areas: list[tuple[int, int]]
-    last_seconds: float = 1.0
-    """How long the last launch took; decides whether others are woken at once."""
-    idle: list[Run] = field(default_factory=list)
-
-    @property
-    def unit_bytes(self) -> int:
-        """Bytes of a unit with its cores, frames and snapshots."""
-        slots = frames.core_slots(self.plan.kinds)
-        return UNIT["cores"] + sum(CORE[SIZE] + 2 * self._frame(kind) for kind, _ in slots) + 64
-
-    def _frame(self, kind: CoreKind) -> int:
-        return -(-self.frame_bytes[kind] // 64) * 64 + 64
+# --- one launch -----------------------------------------------------------------------------------------------------
 
 
 class Run:
@@ -153,6 +121,7 @@ class Run:
         self.finished = False
         self.keep: list[Any] = []
         self.vector_units: dict[int, VectorUnit] = {}
+        self._run = _RUN(executable.run)
         self._callback = _CALLBACK(self._call_back)
         self._tick = _TICK(self._look)
         areas = np.array([w for area in executable.areas for w in area] or [0], np.int64)
@@ -161,7 +130,7 @@ class Run:
         self._set("args", ctypes.addressof(self._argument_view))
         self._set("zero_list", areas.ctypes.data)
         self._set("n_zero", len(executable.areas))
-        self._set("drain", runner.sync_functions()["sync_drain"] if executable.plan.resumable else 0)
+        self._set("drain", executable.drain)
         self._set("polls", int(executable.plan.polls))
         self._set("parking", int(executable.plan.parking))
 
@@ -227,7 +196,7 @@ class Run:
             frame = UNIT["cores"] + len(slots) * CORE[SIZE]
             for position, (kind, sub) in enumerate(slots):
                 core = UNIT["cores"] + position * CORE[SIZE]
-                room = executable._frame(kind)
+                room = executable.frame_room(kind)
                 values = {
                     "launch": self.address, "unit": base, "arena": self.arenas[k].ctypes.data,
                     "ub": self.arenas[k].ctypes.data + sub * frames.UB_STEP, "step": executable.steps[kind],
@@ -304,7 +273,7 @@ class Run:
 
     def _work(self, number: int) -> int:
         """One worker; returns how its last run ended."""
-        run, size = _run_function(self.executable.plan.parking), self.executable.unit_bytes
+        run, size = self._run, self.executable.unit_bytes
         unit = self.units.ctypes.data + (0 if self.executable.plan.parking else number * size)
         while True:
             status = int(run(self.address, unit, number))
@@ -386,8 +355,11 @@ class Run:
 
     def _conclude(self) -> None:
         """Warnings, then errors of a finished launch."""
-        for site, message in self.warnings:
-            callbacks.warn(site, message)
+        if self.warnings:
+            from pypto_pro.native import callbacks
+
+            for site, message in self.warnings:
+                callbacks.warn(site, message)
         error, self.error = self.error, None
         if error is not None:
             raise error
@@ -395,6 +367,8 @@ class Run:
             raise self._stuck()
 
     def _stuck(self) -> StuckError:
+        from pypto_pro.native.stuck import describe
+
         plan, address = self.executable.plan, self._get("stuck_unit")
         if plan.parking:
             units = [self.units.ctypes.data + k * self.executable.unit_bytes for k in range(self._get("n_states"))]
@@ -406,9 +380,12 @@ class Run:
 
     def _call_back(self, core: int, record: int) -> None:
         """Generated code needs Python: an op's meaning, or a debugging statement."""
-        site = self.executable.sites[callbacks.word_at(record)]
-        signature = site.signature
         try:
+            from pypto_pro.native import callbacks
+            from pypto_pro.native.callbacks import Core
+
+            site = self.executable.sites[callbacks.word_at(record)]
+            signature = site.signature
             if signature is None or signature.entry is None:
                 sys.stdout.write(callbacks.debug_output(site, Core(core), record))
             elif signature.registers:
@@ -421,6 +398,9 @@ class Run:
     def _unit_of(self, core: int) -> VectorUnit:
         unit = self.vector_units.get(core)
         if unit is None:
+            from pypto_pro.native.callbacks import Core
+            from pypto_pro.native.vector_unit import VectorUnit
+
             unit = self.vector_units[core] = VectorUnit(core, Core(core).space(MemorySpace.Vec, foreign=False))
         return unit
 
@@ -446,18 +426,19 @@ def _words(var: Var) -> int:
 
 
 def _scalar_bytes(value: bool | int | float, type_: ScalarType) -> bytes:
-    """A scalar argument as `calls.load_scalar` reads it."""
+    """A scalar argument as `calls.load_scalar` reads it; floats are FP32 (others cannot be passed) and rounded."""
     dtype = type_.dtype
     if dtype.is_float():
-        from pypto_pro.native.codecs import rounded_float
-
-        return struct.pack("<f4x", rounded_float(float(value), dtype))
+        return struct.pack("<f4x", value)
     return struct.pack("<q", int(value)) if dtype.is_signed_int() else struct.pack("<Q", int(value))
 
 
 def launch(executable: Executable, request: Launch, threads: int | None = None) -> None:
     """Run one launch of a kernel on `threads` workers (default: see `thread_count`)."""
-    run = executable.idle.pop() if executable.idle else Run(executable)
+    try:
+        run = executable.idle.pop()
+    except IndexError:  # asking first would be no help: another thread may take it in between
+        run = Run(executable)
     try:
         run.execute(request, threads or thread_count())
     finally:

@@ -40,7 +40,7 @@ def native_code(variant: Variant) -> Any:
         with variant.lock:
             code = variant.compiled.get("native")
             if code is None:
-                from pypto_pro import native
+                from pypto_pro.native.kernel import compile
 
-                code = variant.compiled["native"] = native.compile(variant.kernel)
+                code = variant.compiled["native"] = compile(variant.kernel)
     return code
