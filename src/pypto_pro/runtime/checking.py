@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pypto_pro.diag import BY_KIND, Diagnostic, Severity
+from pypto_pro.diag import Diagnostic, Severity
 from pypto_pro.diag.errors import ArgumentKindError, CheckError, DiagnosticError
 from pypto_pro.ir.launch import Launch
 from pypto_pro.ir.nodes import Kernel
@@ -71,7 +71,7 @@ def check(launcher: Launcher | JitKernel, /, *args: Any, **kwargs: Any) -> Repor
 
 def rejected(error: DiagnosticError) -> Report:
     """The report on a launch that was refused before anything ran."""
-    found = getattr(error, "findings", None) or [error.diagnostic]
+    found = getattr(error, "findings", None) or [as_finding(error)]
     return Report(list(found), {"kernel": error.diagnostic.kernel, "ran": False})
 
 
@@ -111,6 +111,10 @@ def launch(kernel: Kernel, values: Launch, chosen: Options) -> None:
 
 
 def as_finding(error: DiagnosticError) -> Diagnostic:
-    """An exception of the package as a finding, for launches that raised."""
+    """An exception of the package as a finding: what a rule said, without the name of the exception it raised."""
     found = error.diagnostic
-    return found if found.kind in BY_KIND else replace(found, kind="value")
+    rule = type(error.__cause__).__name__
+    if error.__cause__ is None or f"{rule}: " not in found.message:
+        return found
+    message = found.message.replace(f"{rule}: ", "", 1).removesuffix(f" (in kernel `{found.kernel}`)")
+    return replace(found, message=message, title="")

@@ -46,7 +46,7 @@ def _own(finding: LayoutFinding, kernel: str) -> Diagnostic:
 def _about(found: Diagnostic, overlap: LayoutFinding) -> bool:
     """Whether a finding of the run is about one of the overlapping tiles."""
     text = " ".join((found.message, *found.notes))
-    return any(f"`{name}`" in text for name in overlap.tiles)
+    return any(f"`{name}{end}" in text for name in overlap.tiles for end in ("`", "["))
 
 
 assert set(KINDS) <= set(BY_KIND)

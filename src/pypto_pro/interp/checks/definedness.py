@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from pypto_pro.analysis.footprints import union
 from pypto_pro.analysis.region_map import Cell
+from pypto_pro.diag import Span
 from pypto_pro.interp.calls import CallPlan, CallSite, RegisterAccess, active_runs
 from pypto_pro.interp.checks.uninitialised import Uninitialised
 from pypto_pro.interp.memory import GM, SimTensor, SimTile, Storage
@@ -78,16 +79,25 @@ class Definedness:
         self.memories = memories
         self.calls = CallDefinedness(self)
 
+    @staticmethod
+    def undefined(touched: Touched) -> list[Cell]:
+        """Regions an op is about to read that are not fully defined; to be asked before its own writes are noted."""
+        return [cell for cell in touched.reads if not is_defined(cell)]
+
+    def started(self, instr: Instr, touched: Touched, undefined: list[Cell], beside: list[Span]) -> None:
+        """An op reads some undefined bytes; `beside` says who wrote the others."""
+        if carries(instr, touched):
+            self.reports.box(instr, undefined, beside)
+        else:
+            self.reports.read(instr, undefined, beside)
+
     def completed(self, instr: Instr, touched: Touched) -> None:
-        """An op has read its sources and written its results."""
-        undefined = [cell for cell in touched.reads if not is_defined(cell)]
-        if undefined:
-            site = instr.site
-            if isinstance(site, OpSite) and site.entry.copies and not touched.to_gm and touched.writes:
-                self._carry(instr, site, touched)
-                self.reports.box(instr, undefined)
-                return
-            self.reports.read(instr, undefined)
+        """An op has written its results."""
+        site = instr.site
+        if carries(instr, touched) and self.undefined(touched):
+            assert isinstance(site, OpSite)
+            self._carry(instr, site, touched)
+            return
         for cell in touched.clobbers:
             undefine(cell)
         for cell in touched.writes:
@@ -131,6 +141,12 @@ class Definedness:
 
         site.run(tuple(operand(a) for a in instr.args))
         return stores
+
+
+def carries(instr: Instr, touched: Touched) -> bool:
+    """Whether an op moves bits on chip, so that undefined ones travel."""
+    site = instr.site
+    return isinstance(site, OpSite) and site.entry.copies and not touched.to_gm and bool(touched.writes)
 
 
 class CallDefinedness:

@@ -26,7 +26,7 @@ from pypto_pro.interp.checks.races import Races
 from pypto_pro.interp.checks.scalar_cache import ScalarCaches
 from pypto_pro.interp.checks.signals import Signals
 from pypto_pro.interp.checks.touched import Memories, Touched
-from pypto_pro.interp.checks.uninitialised import Uninitialised
+from pypto_pro.interp.checks.uninitialised import Uninitialised, written_beside
 from pypto_pro.interp.checks.values import Values, set_status
 from pypto_pro.interp.observer import Observer
 from pypto_pro.interp.services import ServiceSite, dcci
@@ -88,6 +88,8 @@ class Checker(Observer):
         self.sites[site] = None
         if site.lane == S and isinstance(site, ServiceSite) and site.service is dcci:
             self.caches.cleaned(instr, site)
+        elif site.kind is Kind.WAIT_CROSS:
+            self.races.issued_wait(instr)
         plan = instr.plan
         if plan is not None and isinstance(site, OpSite):
             touched = plan.mark or self.memories.touched(plan, instr)
@@ -112,7 +114,13 @@ class Checker(Observer):
             self.conflicts.check(instr, know, touched)
             self.caches.wrote(instr, know, touched)
             return
-        self.conflicts.check(instr, know, touched)
+        undefined = self.defined.undefined(touched)
+        if undefined:
+            beside = written_beside(undefined[0])
+            self.conflicts.check(instr, know, touched)
+            self.defined.started(instr, touched, undefined, beside)
+        else:
+            self.conflicts.check(instr, know, touched)
         if isinstance(site, OpSite):
             watched = self.values.watch(instr, site)
             if watched is not None and watched.source >= 0:

@@ -19,6 +19,7 @@ from pypto_pro.interp.sites import OpSite
 from pypto_pro.layouts import is_fractal
 from pypto_pro.ops.operands import tile_geometry
 
+RECENT = 64
 VERBS = {"read": ("written", "read"), "write": ("written", "written"), "overwrite": ("read", "written")}
 
 
@@ -55,6 +56,15 @@ class Races:
         self.order = order
         self.pairs: dict[tuple[Span, Span], Pair] = {}
         self.collisions: list[Collision] = []
+        self.waits: dict[int, list[Instr]] = {}
+        """The last cross-core waits each core issued."""
+
+    def issued_wait(self, instr: Instr) -> None:
+        """A `wait_cross_core` was issued."""
+        waits = self.waits.setdefault(instr.core.index, [])
+        waits.append(instr)
+        if len(waits) > RECENT:
+            del waits[: RECENT // 2]
 
     def report(self, first: Instr, first_cell: Cell, second: Instr, second_cell: Cell, what: str) -> None:
         """One conflict (see `Conflicts`)."""
@@ -138,6 +148,8 @@ class Races:
 
     def _race(self, first: Instr, first_cell: Cell, second: Instr, second_cell: Cell, what: str) -> None:
         key = frozenset((first.site.span, second.site.span))
+        if what == "overwrite" and first.core is not second.core:  # across cores the reader is meant to come second
+            first, first_cell, second, second_cell, what = second, second_cell, first, first_cell, "read"
         entry = self.book.add("race", key, lambda: self._describe(first, first_cell, second, second_cell, what))
         self.pairs.setdefault((first.site.span, second.site.span), Pair(first, second, entry))
         if what == "read":
@@ -194,15 +206,14 @@ class Races:
 
     def _near_miss(self, first: Instr, second: Instr) -> tuple[tuple[str, ...], tuple[Span, ...]]:
         """A wait on the wrong pipe, or a signal from the wrong pipe, that was meant to order the two."""
-        agent = first.core.index * LANES + first.site.lane
         mine = self.order.pipes[second.core.index * LANES + second.site.lane]
         if first.core is second.core:
             return (), ()
-        for other in self.order.core(second.core.index):
-            if other.lane not in (mine.lane, PipeType.S.value) and other.of(agent) >= first.number and other.source:
-                wait = other.source[0]
-                return (f"line {_line(wait)} waits, but on {words.pipe(wait)}: that holds back {words.pipe(wait)} only",
-                        ), (wait.site.span.labelled(f"holds back {words.pipe(wait)} only"),)  # fmt: skip
+        waits = [w for w in self.waits.get(second.core.index, ()) if w.number < second.number]
+        if waits and waits[-1].pipe is not second.pipe and waits[-1].site.pipe is not PipeType.S:
+            held = words.pipe(waits[-1])
+            return (f"line {_line(waits[-1])} waits on {held}, which holds back {held} only, not"
+                    f" {words.pipe(second)}",), (waits[-1].site.span.labelled(f"holds back {held} only"),)  # fmt: skip
         return self._wrong_sender(first, second, mine)
 
     def _wrong_sender(self, first: Instr, second: Instr, mine: Knowledge) -> tuple[tuple[str, ...], tuple[Span, ...]]:
@@ -324,20 +335,19 @@ def mend(first: Instr, second: Instr) -> str | None:
     p, q = words.pipe(first), words.pipe(second)
     a, b = _line(first), _line(second)
     if first.core is second.core:
-        pair = f"set_pipe=pl.PipeType.{p}, wait_pipe=pl.PipeType.{q}"
+        pair = f"set_pipe={p}, wait_pipe={q}"
+        group = "or take the tile from a group with mutex ids under auto_mutex"
         if comes_round(first, second):
             return (
                 f"the order has to come round the loop: sync_src({pair}) after line {a}, sync_dst({pair}) before line"
-                f" {b}, one sync_src before the loop and one sync_dst behind it; or put the tile into a group with"
-                " mutex ids under auto_mutex"
+                f" {b},\none more sync_src before the loop and one more sync_dst behind it;\n{group}"
             )
-        return (
-            f"sync_src({pair}, event_id=...) after line {a} and sync_dst of the same three before line {b}; or put the"
-            " tile into a group with mutex ids under auto_mutex"
-        )
+        return f"sync_src({pair}) after line {a}, sync_dst({pair}) before line {b}, with one event_id;\n{group}"
     if first.core.block == second.core.block and first.core.kind is not second.core.kind:
-        return f"set_cross_core(pipe={p}) behind line {a} and wait_cross_core(pipe={q}) before line {b}, same event id"
-    return None
+        return f"set_cross_core(pipe={p}) after line {a}, wait_cross_core(pipe={q}) before line {b}, with one event_id"
+    if first.site is second.site:
+        return "let each block write bytes of its own"
+    return f"a rendezvous of the blocks (sync_all, or INTER_BLOCK set and wait) between line {a} and line {b}"
 
 
 def comes_round(first: Instr, second: Instr) -> bool:

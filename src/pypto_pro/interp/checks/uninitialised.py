@@ -31,9 +31,9 @@ class Uninitialised:
         self.book = book
         self.blame = blame
 
-    def read(self, instr: Instr, cells: list[Cell]) -> None:
+    def read(self, instr: Instr, cells: list[Cell], beside: list[Span]) -> None:
         """An op used regions with undefined bytes; they count as defined from here on."""
-        entry = self.book.add("uninitialised_read", instr.site.span, lambda: self._describe(instr, cells))
+        entry = self.book.add("uninitialised_read", instr.site.span, lambda: self._describe(instr, cells, beside))
         self._blame(instr, entry)
         for cell in cells:
             memory: Memory = cell.store
@@ -41,7 +41,7 @@ class Uninitialised:
                 assert memory.plane is not None
                 memory.plane[start:end] = 0
 
-    def box(self, instr: Instr, cells: list[Cell]) -> None:
+    def box(self, instr: Instr, cells: list[Cell], beside: list[Span]) -> None:
         """A copy into a fractal tile read bytes that nobody wrote outside the valid rows: it works on whole boxes."""
         tiles = [a for a in instr.args if isinstance(a, SimTile)]
         boxed = any(is_fractal(tile_geometry(t.type).layout) for t in tiles)
@@ -52,7 +52,7 @@ class Uninitialised:
             "stale_box",
             f"`{instr.site.name}` works on whole boxes: it reads rows of `{source.name}` beyond the valid {source.vr}, which"
             " nobody wrote",
-            instr.site.span.labelled(words.party("read", instr)), *beside(cells[0]),
+            instr.site.span.labelled(words.party("read", instr)), *beside,
             notes=("the values only reach places outside the valid shape",),
             core=words.short(instr.core), pipes=(words.pipe(instr),),
         ))  # fmt: skip
@@ -75,7 +75,7 @@ class Uninitialised:
         if instr.site.pipe is PipeType.S:
             self.blame.taint(instr.core, entry)
 
-    def _describe(self, instr: Instr, cells: list[Cell]) -> Diagnostic:
+    def _describe(self, instr: Instr, cells: list[Cell], beside: list[Span]) -> Diagnostic:
         cell = cells[0]
         memory: Memory = cell.store
         missing = union(r for c in cells for r in undefined_ranges(c))
@@ -85,7 +85,7 @@ class Uninitialised:
         stores = isinstance(instr.site, OpSite) and instr.site.entry.copies
         verb = "stores" if stores else "reads"
         where = f"{rows} of {name}" if rows else f"{size} bytes of {name}"
-        spans = [instr.site.span.labelled(words.party("stored" if stores else "read", instr)), *beside(cell)]
+        spans = [instr.site.span.labelled(words.party("stored" if stores else "read", instr)), *beside]
         whole = all(is_all_undefined(c) for c in cells)
         return make(
             "uninitialised_read", f"`{instr.site.name}` {verb} {where}, which nobody wrote in this kernel", *spans,
@@ -130,8 +130,8 @@ def rows_of(instr: Instr, missing: Iterable[tuple[int, int]]) -> str:
     return ""
 
 
-def beside(cell: Cell) -> list[Span]:
-    """Who wrote a part of the region, or bytes it shares with another."""
+def written_beside(cell: Cell) -> list[Span]:
+    """Who wrote a part of a region, or bytes it shares with another."""
     writers: list[Any] = [c.writer for c in (cell, *cell.live) if c.writer is not None]
     spans = dict.fromkeys(w.site.span.labelled(words.party("the rest was written", w)) for w in writers)
     return list(spans)[:2]
