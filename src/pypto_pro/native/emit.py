@@ -25,12 +25,13 @@ def vector(lanes: int, element: Any) -> Any:
     return ir.VectorType(element, lanes)
 
 
-class _Splat:
+class _Splat(ir.Constant):  # type: ignore[misc]  # llvmlite is untyped
     """A vector constant whose lanes are equal, as llvmlite's instructions want an operand: one lane's text, not all."""
 
-    def __init__(self, type_: Any, text: str) -> None:
+    def __init__(self, type_: Any, text: str, lane: Any = None) -> None:
         self.type = type_
         self.text = text
+        self.constant = [lane]  # llvmlite looks at the lanes of shuffle orders
 
     def get_reference(self) -> str:
         """The operand's text."""
@@ -42,8 +43,14 @@ def splat(type_: Any, value: int | float) -> Any:
     if not isinstance(type_, ir.VectorType):
         return ir.Constant(type_, value)
     if value == 0 and str(value) != "-0.0":
-        return ir.Constant(type_, None)
-    return _Splat(type_, f"splat ({ir.Constant(type_.element, value)})")
+        return _Splat(type_, "zeroinitializer", ir.Constant(type_.element, value))
+    lane = ir.Constant(type_.element, value)
+    return _Splat(type_, f"splat ({lane})", lane)
+
+
+def undefined(type_: Any) -> Any:
+    """A vector whose lanes nobody looks at."""
+    return _Splat(type_, "poison")
 
 
 def like(type_: Any, element: Any) -> Any:

@@ -14,7 +14,7 @@ import llvmlite.ir as ir
 
 from pypto_pro.dtypes import DataType
 from pypto_pro.native import codecs, scalars
-from pypto_pro.native.emit import I32, Code, Value, splat, vector
+from pypto_pro.native.emit import I32, Code, Value, splat, undefined, vector
 from pypto_pro.native.scalars import Scalar
 
 D = DataType
@@ -30,9 +30,8 @@ def spread(code: Code, value: Value, count: int) -> Value:
     type_ = vector(count, value.type)
     if isinstance(value, ir.Constant):
         return splat(type_, value.constant if value.constant is not None else 0)
-    undefined = ir.Constant(type_, ir.Undefined)
-    first = code.b.insert_element(undefined, value, I32(0))
-    return code.b.shuffle_vector(first, undefined, ir.Constant(vector(count, I32), [I32(0)] * count))
+    first = code.b.insert_element(undefined(type_), value, I32(0))
+    return code.b.shuffle_vector(first, undefined(type_), splat(vector(count, I32), 0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,7 +158,7 @@ class Lanes:
     def part(self, start: int, count: int) -> Lanes:
         """Lanes [start, start + count)."""
         mask = ir.Constant(vector(count, I32), [I32(start + k) for k in range(count)])
-        return self.new(self.code.b.shuffle_vector(self.value, ir.Constant(self.value.type, ir.Undefined), mask))
+        return self.new(self.code.b.shuffle_vector(self.value, undefined(self.value.type), mask))
 
     def lane(self, index: int) -> Scalar:
         """One lane as a scalar."""

@@ -15,7 +15,7 @@ from pypto_pro import numerics
 from pypto_pro.dtypes import DataType
 from pypto_pro.enums import RoundMode
 from pypto_pro.native import convert as conversions
-from pypto_pro.native.emit import I1, I8, I32, I64, Code, Value, vector
+from pypto_pro.native.emit import I1, I8, I32, I64, Code, Value, splat, undefined, vector
 from pypto_pro.native.lanes import Lanes, maximum, minimum
 
 D, R = DataType, RoundMode
@@ -43,15 +43,15 @@ def lookup(code: Code, name: str, entries: list[int], element: Value, indices: V
         table.global_constant, table.linkage = True, "private"
         table.type = ir.PointerType()
     count = indices.type.count
-    base = code.b.insert_element(ir.Constant(vector(count, I64), ir.Undefined), code.b.ptrtoint(table, I64), I32(0))
-    base = code.b.shuffle_vector(base, base, ir.Constant(vector(count, I32), None))
+    base = code.b.insert_element(undefined(vector(count, I64)), code.b.ptrtoint(table, I64), I32(0))
+    base = code.b.shuffle_vector(base, base, splat(vector(count, I32), 0))
     size = element.width // 8
-    offsets = code.b.mul(code.b.zext(indices, vector(count, I64)), ir.Constant(vector(count, I64), [size] * count))
+    offsets = code.b.mul(code.b.zext(indices, vector(count, I64)), splat(vector(count, I64), size))
     places = code.b.inttoptr(code.b.add(base, offsets), vector(count, ir.PointerType()))
     wanted = vector(count, element)
     kind = f"v{count}i{element.width}.v{count}p0"
-    every = ir.Constant(vector(count, I1), [1] * count)
-    return code.call(f"llvm.masked.gather.{kind}", wanted, [places, I32(size), every, ir.Constant(wanted, None)])
+    every = splat(vector(count, I1), 1)
+    return code.call(f"llvm.masked.gather.{kind}", wanted, [places, I32(size), every, splat(wanted, 0)])
 
 
 @cache

@@ -14,7 +14,7 @@ from pypto_pro.enums import MergeMode
 from pypto_pro.hw.a5 import REGISTER_BYTES
 from pypto_pro.ir.types import MaskType, RegType
 from pypto_pro.native import codecs
-from pypto_pro.native.emit import I8, Code, Value, vector
+from pypto_pro.native.emit import I8, Code, Value, splat, vector
 from pypto_pro.native.frames import UNALIGN_BYTES
 from pypto_pro.native.lanes import Lanes
 from pypto_pro.native.scalars import Scalar, index_value
@@ -57,7 +57,7 @@ class VectorBuilder(UbAccess):
         index = len(self._given)
         bits = reg.bits
         if mask is not None:
-            other = ir.Constant(bits.type, None)
+            other = splat(bits.type, 0)
             if mode is MergeMode.MERGING:
                 before = self.old(index)
                 assert isinstance(before, Reg)
@@ -70,9 +70,9 @@ class VectorBuilder(UbAccess):
         words = self.code.b.zext(active.value, vector(REGISTER_BYTES // width, ir.IntType(8 * width)))
         self._given.append(words if width == 1 else self.code.b.bitcast(words, vector(REGISTER_BYTES, I8)))
 
-    def give_mask_bits(self, bits: Lanes) -> None:
-        """The next target, a mask: all 256 bits."""
-        self.give_mask(bits, 1)
+    def give_flags(self, flags: Lanes) -> None:
+        """The next target, a mask: all 256 bits as UINT8 lanes of 0 and 1."""
+        self._given.append(flags.value)
 
     def give_address(self, offset: Scalar) -> None:
         """The next target, an address register."""

@@ -30,7 +30,7 @@ from pypto_pro.native.calls import (
     load_scalar,
     store_scalar,
 )
-from pypto_pro.native.emit import I8, I32, I64, PTR, VOID, Code, Value, vector
+from pypto_pro.native.emit import I8, I32, I64, PTR, VOID, Code, Value, splat, vector
 from pypto_pro.native.expressions import Expressions
 from pypto_pro.native.frames import BUDGET_OF_OPS, CORE, LAUNCH, OPERANDS, TILE_ADDR, UNALIGN_BYTES, WORD
 from pypto_pro.native.issue import operand, spec_of, write_record
@@ -44,6 +44,8 @@ from pypto_pro.ops.table import lookup
 
 if TYPE_CHECKING:
     from pypto_pro.native.program import CoreProgram
+
+OPS_OF_A_BLOCK = 8
 
 REGISTERS = RegType | MaskType | AddrRegType | UnalignRegType
 
@@ -118,11 +120,11 @@ class VectorStorage(Storage):
         match var.type:
             case RegType() | MaskType() | AddrRegType():
                 slot = self.code.slot(register_type(var.type))
-                self.code.slots.store(ir.Constant(register_type(var.type), None), slot, align=1)
+                self.code.slots.store(splat(register_type(var.type), 0), slot, align=1)
                 return slot
             case UnalignRegType():
                 slot = self.code.bytes_slot(UNALIGN_BYTES)
-                self.code.slots.store(ir.Constant(vector(UNALIGN_BYTES, I8), None), slot, align=1)
+                self.code.slots.store(splat(vector(UNALIGN_BYTES, I8), 0), slot, align=1)
                 return slot
         return super()._new_slot(var)
 
@@ -169,6 +171,8 @@ class VectorCode(Statements):
         self.cursors = Cursors(code, stmt.body, self._address_of)
         self.vectors = VectorBuilder(code, self.core, self.cursors)
         self.exit = code.block("exit")
+        self._block: Any = None
+        self._ops = 0
 
     def _address_of(self, tile: n.Expr) -> Value:
         return self.code.load(I64, self.expressions.value(tile), TILE_ADDR)
@@ -244,6 +248,7 @@ class VectorCode(Statements):
 
     def op(self, stmt: n.Op) -> None:
         """A register op: inline code where its entry has some, else its meaning through a callback."""
+        self._part_block()
         entry = lookup(stmt.name)
         assert entry is not None, stmt.name
         args = tuple(self._operand(arg) for arg in stmt.args)
@@ -256,6 +261,21 @@ class VectorCode(Statements):
                     self.assign(var, value)
                 return
         self._through_python(stmt, entry, args)
+
+    def _part_block(self) -> None:
+        """Begin a new basic block now and then: the code generator's time grows faster than the length of a block.
+
+        The branch looks at memory that never says so, which the optimiser cannot know.
+        """
+        if self.code.b.block is not self._block:
+            self._block, self._ops = self.code.b.block, 0
+        self._ops += 1
+        if self._ops > OPS_OF_A_BLOCK:
+            following = self.code.block("ops")
+            asked = self.code.load_word(I64, self.code.at(self.core, CORE["call_number"]))
+            self.code.b.cbranch(self.code.b.icmp_signed("<", asked, I64(0)), self.exit, following)
+            self.start(following)
+            self._block, self._ops = following, 1
 
     def _operand(self, arg: n.Arg) -> Any:
         if arg is not None and not isinstance(arg, tuple):

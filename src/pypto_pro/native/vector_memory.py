@@ -114,7 +114,7 @@ class UbAccess(LaneOps):
     def _block_flags(self, mask: Mask) -> list[Value]:
         """i1 for every 32-byte block: any of its mask bits."""
         b = self.code.b
-        word = b.bitcast(mask.lanes(1).value, vector(BLOCKS, I32))
+        word = b.bitcast(mask.flags.value, vector(BLOCKS, ir.IntType(8 * BLOCK)))
         used = b.icmp_unsigned("!=", word, splat(word.type, 0))
         return [b.extract_element(used, I32(g)) for g in range(BLOCKS)]
 
@@ -130,7 +130,7 @@ class UbAccess(LaneOps):
 
     def _joined(self, places: Sequence[Value], mask: Mask) -> Reg:
         code, type_ = self.code, vector(BLOCK // 4, I32)
-        zero = ir.Constant(type_, None)
+        zero = splat(type_, 0)
         parts = [
             code.b.select(flag, code.load(type_, place), zero)
             for place, flag in zip(places, self._block_flags(mask), strict=True)
@@ -166,7 +166,7 @@ class UbAccess(LaneOps):
             code.store(b.zext(found, wide) if slot > size else found, target, b.mul(k, I64(slot)))
         loaded = code.load(vector(count, wide), target)
         dtype = {2: D.DT_UINT16, 4: D.DT_UINT32, 8: D.DT_UINT64}[slot]
-        return Reg(code, b.select(active.value, loaded, ir.Constant(loaded.type, None)), dtype)
+        return Reg(code, b.select(active.value, loaded, splat(loaded.type, 0)), dtype)
 
     def scatter(self, tile: UbTile, src: Reg, index: Reg, active: Lanes, slot: int) -> None:
         """The first element of every active slot of `slot` bytes to tile[index]; of equal indices the first wins."""
@@ -212,7 +212,7 @@ class UbAccess(LaneOps):
         self.code.store(index_value(self.code, count), self.core, CORE["spr"])
 
     def mask_spr(self, lanes: int) -> Lanes:
-        """The first `lanes` bits of the mask special register, or in count mode that many leading lanes."""
+        """Flags: the first `lanes` bits of the mask special register, or in count mode that many leading lanes."""
         code, b = self.code, self.code.b
         mode, high, low = (code.load(I64, self.core, CORE[n]) for n in ("mask_count_mode", "mask_high", "mask_low"))
         wide = ir.IntType(128)
@@ -221,4 +221,4 @@ class UbAccess(LaneOps):
         numbers = ir.Constant(vector(lanes, I64), list(range(lanes)))
         leading = b.icmp_unsigned("<", numbers, spread(code, low, lanes))
         counts = b.icmp_unsigned("!=", mode, I64(0))
-        return Lanes(code, b.select(counts, leading, bits), D.DT_BOOL)
+        return Lanes(code, b.zext(b.select(counts, leading, bits), vector(lanes, I8)), D.DT_UINT8)

@@ -13,13 +13,12 @@ from typing import Any
 import llvmlite.ir as ir
 
 from pypto_pro.dtypes import DataType
-from pypto_pro.enums import LoadDist, RoundMode
+from pypto_pro.enums import RoundMode
 from pypto_pro.hw.a5 import REGISTER_BYTES
 from pypto_pro.ir import nodes as n
 from pypto_pro.native import codecs, lanes, math, small_floats
 from pypto_pro.native import convert as conversions
-from pypto_pro.native.emit import F32, F64, I1, I8, I32, I64, Code, Value, like, splat, suffix, vector
-from pypto_pro.native.engine import host
+from pypto_pro.native.emit import F32, F64, I1, I8, I32, I64, Code, Value, like, splat, undefined, vector
 from pypto_pro.native.issue import IssuedTile
 from pypto_pro.native.lanes import Lanes, arithmetic
 from pypto_pro.native.scalars import Scalar, index_value
@@ -72,14 +71,30 @@ class Mask(NativeMask):
     bits: Value
     dtype: DataType
 
+    @property
+    def flags(self) -> Lanes:  # type: ignore[override]
+        """All bits as UINT8 lanes of 0 and 1."""
+        return Lanes(self.code, self.bits, D.DT_UINT8)
+
     def lanes(self, width: int) -> Lanes:  # type: ignore[override]
         """BOOL lanes: the first byte of every lane of `width` bytes."""
-        b = self.code.b
-        if width == 1:
-            return Lanes(self.code, b.icmp_unsigned("!=", self.bits, splat(self.bits.type, 0)), D.DT_BOOL)
-        words = b.bitcast(self.bits, vector(REGISTER_BYTES // width, ir.IntType(8 * width)))
-        low = b.and_(words, splat(words.type, 1))
-        return Lanes(self.code, b.icmp_unsigned("!=", low, splat(words.type, 0)), D.DT_BOOL)
+        return self._of_words(width, 0)
+
+    def picked(self, bits: Sequence[int]) -> Lanes:  # type: ignore[override]
+        """BOOL lanes that are the mask bits of these numbers; every n-th is a bit of a wider word."""
+        step = bits[1] - bits[0]
+        if step in (1, 2, 4, 8) and list(bits) == list(range(bits[0], REGISTER_BYTES, step)) and bits[0] < step:
+            return self._of_words(step, bits[0])
+        moved = self.code.b.shuffle_vector(self.bits, undefined(self.bits.type), _order(bits))
+        return Lanes(self.code, self.code.b.icmp_unsigned("!=", moved, splat(moved.type, 0)), D.DT_BOOL)
+
+    def _of_words(self, width: int, byte: int) -> Lanes:
+        """One byte of every word of the mask."""
+        b, words = self.code.b, self.bits
+        if width > 1:
+            words = b.bitcast(self.bits, vector(REGISTER_BYTES // width, ir.IntType(8 * width)))
+            words = b.and_(words, splat(words.type, 1 << 8 * byte))
+        return Lanes(self.code, b.icmp_unsigned("!=", words, splat(words.type, 0)), D.DT_BOOL)
 
 
 @dataclass(frozen=True)
@@ -176,14 +191,14 @@ class LaneOps:
         """Lanes picked by number from `values`, then `other` (numbers from the count of `values` on)."""
         if other is None and list(order) == list(range(values.count)):
             return values
-        second = other.value if other is not None else ir.Constant(values.value.type, ir.Undefined)
+        second = other.value if other is not None else undefined(values.value.type)
         return values.new(self.code.b.shuffle_vector(values.value, second, _order(order)))
 
     def picked(self, values: Lanes, order: Sequence[int]) -> Lanes:
         """Lanes picked by number; -1 gives 0."""
         if -1 not in order:
             return self.shuffle(values, order)
-        zero = ir.Constant(values.value.type, None)
+        zero = splat(values.value.type, 0)
         places = [k if k >= 0 else values.count for k in order]
         return values.new(self.code.b.shuffle_vector(values.value, zero, _order(places)))
 
@@ -220,10 +235,6 @@ class LaneOps:
     def compressed(self, values: Lanes, active: Lanes) -> tuple[Lanes, Scalar]:
         """The active lanes moved together to the front, 0 behind them; how many there are."""
         code, type_ = self.code, values.value.type
-        if host().has_byte_masks and type_.element.width >= 32:
-            name = f"llvm.experimental.vector.compress.{suffix(type_)}"
-            packed = code.call(name, type_, [values.value, active.value, ir.Constant(type_, None)])
-            return values.new(packed), self._population(active)
         size = type_.element.width // 8
         source, target, flags = (code.bytes_slot(REGISTER_BYTES + size) for _ in range(3))
         code.store(values.value, source)
@@ -241,12 +252,6 @@ class LaneOps:
     def _below(self, count: Scalar, lanes_: int) -> Lanes:
         return self.first(count, REGISTER_BYTES // lanes_)
 
-    def _population(self, active: Lanes) -> Scalar:
-        """How many BOOL lanes are true."""
-        word = self.code.b.bitcast(active.value, ir.IntType(active.count))
-        count = self.code.intrinsic("ctpop", word)
-        return Scalar(self.code, count if active.count == 64 else self._as_index(count))
-
     def _as_index(self, word: Value) -> Value:
         width = word.type.width
         if width == 64:
@@ -263,23 +268,15 @@ class LaneOps:
 
     # --- bits --------------------------------------------------------------------------------------------------------
 
-    def bits_of(self, values: Lanes) -> Lanes:
-        """The bits of UINT8 lanes as BOOL lanes, the lowest of the first byte first."""
-        return Lanes(self.code, self.code.b.bitcast(values.value, vector(8 * values.count, I1)), D.DT_BOOL)
+    def flags_of(self, values: Lanes) -> Lanes:
+        """The bits of UINT8 lanes as flags, the lowest of the first byte first."""
+        count = 8 * values.count
+        bits = self.code.b.bitcast(values.value, vector(count, I1))
+        return Lanes(self.code, self.code.b.zext(bits, vector(count, I8)), D.DT_UINT8)
 
-    def bytes_of(self, bits: Lanes) -> Reg:
+    def packed_bits(self, bits: Lanes) -> Reg:
         """BOOL lanes packed into bytes."""
         return Reg(self.code, self.code.b.bitcast(bits.value, vector(bits.count // 8, I8)), D.DT_UINT8)
-
-    def mask_from(self, reg: Reg, dist: LoadDist) -> Lanes:
-        """256 bits from loaded bytes: as they are (NORM), each twice (US), every second (DS)."""
-        bits = self.bits_of(reg.lanes)
-        match dist:
-            case LoadDist.US:
-                return self.shuffle(bits, [k // 2 for k in range(REGISTER_BYTES)])
-            case LoadDist.DS:
-                return self.shuffle(bits, range(0, 2 * REGISTER_BYTES, 2))
-        return bits
 
     def byte_counts(self, src: Reg, active: Lanes, *, cumulative: bool) -> Lanes:
         """256 UINT16 lanes: how many active bytes equal n, or are at most n."""
@@ -358,7 +355,7 @@ class LaneOps:
 def _order(order: Sequence[int]) -> Value:
     """The constant operand of a shuffle."""
     type_ = vector(len(order), I32)
-    return ir.Constant(type_, list(order) if any(order) else None)
+    return splat(type_, order[0]) if len(set(order)) == 1 else ir.Constant(type_, list(order))
 
 
 def _sum_to_odd(code: Code, a: Value, b: Value, width: int) -> Value:

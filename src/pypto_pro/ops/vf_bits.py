@@ -68,7 +68,7 @@ def _lower_logic(
     k: VectorUnitBuilder, src0: Any, src1: Any, mask: NativeMask, compute: Callable[[Lanes, Lanes], Lanes]
 ) -> None:
     if isinstance(src0, NativeMask):
-        k.give_mask_bits(compute(src0.lanes(1), src1.lanes(1)) & mask.lanes(1))
+        k.give_flags(compute(src0.flags, src1.flags) & mask.flags)
     else:
         k.give_bits(k.raw(compute(unsigned(src0), unsigned(src1))), mask)
 
@@ -137,7 +137,7 @@ def _(src: Any, mask: Any, mode: MergeMode | None) -> None:
 @not_.lower
 def _(k: VectorUnitBuilder, src: Any, mask: NativeMask, mode: MergeMode | None) -> None:
     if isinstance(src, NativeMask):
-        k.give_mask_bits(~src.lanes(1) & mask.lanes(1))
+        k.give_flags((src.flags ^ 1) & mask.flags)
     else:
         k.give_bits(k.raw(~unsigned(src)), mask)
 

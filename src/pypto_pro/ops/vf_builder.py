@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from pypto_pro.dtypes import DataType
-from pypto_pro.enums import LoadDist, RoundMode
+from pypto_pro.enums import RoundMode
 from pypto_pro.ops.builder import Lanes, NativeScalar, NativeTile
 
 __all__ = ["Lanes", "NativeMask", "NativeReg", "NativeScalar", "NativeTile", "VectorUnitBuilder"]
@@ -55,9 +55,18 @@ class NativeMask:
 
     dtype: DataType
 
+    @property
+    @abstractmethod
+    def flags(self) -> Lanes:
+        """All 256 bits as UINT8 lanes of 0 and 1: moved and combined as bytes, which costs less than single bits."""
+
     @abstractmethod
     def lanes(self, width: int) -> Lanes:
         """BOOL lanes for elements of `width` bytes: their first bits."""
+
+    @abstractmethod
+    def picked(self, bits: Sequence[int]) -> Lanes:
+        """BOOL lanes that are the mask bits of these numbers."""
 
 
 class VectorUnitBuilder(Protocol):
@@ -77,8 +86,8 @@ class VectorUnitBuilder(Protocol):
     def give_mask(self, active: Lanes, width: int) -> None:
         """The next target, a mask: the first bit of every lane of `width` bytes."""
 
-    def give_mask_bits(self, bits: Lanes) -> None:
-        """The next target, a mask: all 256 bits."""
+    def give_flags(self, flags: Lanes) -> None:
+        """The next target, a mask: all 256 bits as UINT8 lanes of 0 and 1."""
 
     def give_address(self, offset: NativeScalar) -> None:
         """The next target, an address register."""
@@ -136,14 +145,11 @@ class VectorUnitBuilder(Protocol):
     def stored(self, lanes: Lanes, dtype: DataType) -> Lanes:
         """Values as bit patterns of `dtype`, rounded to nearest even."""
 
-    def bits_of(self, lanes: Lanes) -> Lanes:
-        """The bits of UINT8 lanes as BOOL lanes, the lowest of the first byte first."""
+    def flags_of(self, lanes: Lanes) -> Lanes:
+        """The bits of UINT8 lanes as flags, the lowest of the first byte first."""
 
-    def bytes_of(self, bits: Lanes) -> NativeReg:
+    def packed_bits(self, bits: Lanes) -> NativeReg:
         """BOOL lanes packed into bytes."""
-
-    def mask_from(self, reg: NativeReg, dist: LoadDist) -> Lanes:
-        """256 bits from loaded bytes: as they are (NORM), each twice (US), every second (DS)."""
 
     # --- scalars -----------------------------------------------------------------------------------------------------
 
@@ -163,7 +169,7 @@ class VectorUnitBuilder(Protocol):
         """Write the AR register."""
 
     def mask_spr(self, lanes: int) -> Lanes:
-        """The first `lanes` bits of the mask special register, or in count mode that many leading lanes."""
+        """Flags: the first `lanes` bits of the mask special register, or in count mode that many leading lanes."""
 
     # --- UB; starts are byte offsets from the tile's address ---------------------------------------------------------
 

@@ -116,6 +116,6 @@ def _(targets: tuple[Type | None, ...], src_true: Any, **_: Any) -> tuple[Type, 
 @select.lower
 def _(k: VectorUnitBuilder, src_true: Any, src_false: Any, mask: NativeMask, mode: MergeMode | None) -> None:
     if isinstance(src_true, NativeMask):
-        k.give_mask_bits(mask.lanes(1).select(src_true.lanes(1), src_false.lanes(1)))
+        k.give_flags((src_true.flags & mask.flags) | (src_false.flags & (mask.flags ^ 1)))
     else:
         k.give_bits(k.raw(mask.lanes(src_true.width).select(unsigned(src_true), unsigned(src_false))))

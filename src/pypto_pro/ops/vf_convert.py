@@ -150,18 +150,18 @@ def _(
     cast = REGISTER_CASTS[src.dtype, dtype]
     rule = round_mode or cast.default_mode
     clamp = cast.default_saturate if saturate is None else saturate is S.ON
-    active = k.shuffle(mask.lanes(place.mask_bytes), place.lane)
+    bits = [place.mask_bytes * lane for lane in place.lane]
     codes = k.shuffle(src.as_(UNSIGNED[src.width]).lanes, place.source)
     if place.nibbles == "source":
         codes = _split(k, codes)
-        active = k.shuffle(active, [j // 2 for j in range(codes.count)])
+        bits = [bits[j // 2] for j in range(codes.count)]
     found = k.cast(codes, src.dtype, dtype, _rule(rule), clamp)
     if place.nibbles == "target":
         found = k.shuffle(found, range(0, found.count, 2)) | k.shuffle(found, range(1, found.count, 2)) << 4
     order = [-1] * (_BYTES // UNSIGNED_BYTES[found.dtype])
     for unit, at in enumerate(place.target):
         order[at] = unit
-    k.give_bits(k.raw(k.picked(active.select(found, 0), order)))
+    k.give_bits(k.raw(k.picked(mask.picked(bits).select(found, 0), order)))
 
 
 UNSIGNED_BYTES = {dtype: width for width, dtype in UNSIGNED.items()}

@@ -239,7 +239,7 @@ def _(
         return
     part = [2 * lane + half_part(layout) for lane in range(src.count // 2)]
     low, high = (k.shuffle(reg.as_(D.DT_UINT16).lanes, part) for reg in (src, max_val))
-    active = k.shuffle(mask.lanes(2), part)
+    active = mask.picked([2 * lane for lane in part])
     difference = k.raw(low).values(D.DT_FP16) - k.raw(high).values(D.DT_FP16)
     k.give(active.select(k.exp(difference), 0.0))
 

@@ -117,8 +117,7 @@ def _(k: VectorUnitBuilder, src: NativeReg, offset: int | None) -> None:
     size = src.count // 8
     start = (offset or 0) * size
     part = k.shuffle(src.as_(D.DT_UINT8).lanes, range(start, start + size))
-    bits = k.bits_of(part)
-    k.give_mask_bits(k.shuffle(bits, [lane // src.width for lane in range(REGISTER_BYTES)]))
+    k.give_flags(k.shuffle(k.flags_of(part), [lane // src.width for lane in range(REGISTER_BYTES)]))
 
 
 @defvf("vf.unsqueeze", family="vf.rearrange")

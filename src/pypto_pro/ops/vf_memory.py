@@ -32,6 +32,12 @@ from pypto_pro.ops.vf_operands import (
 
 BLOCKS = 8
 MASK_SIZES = {LoadDist.NORM: 32, LoadDist.US: 16, LoadDist.DS: 64}
+"""Bytes that a load of a mask reads."""
+MASK_BITS = {
+    LoadDist.NORM: range(REGISTER_BYTES), LoadDist.US: [j // 2 for j in range(REGISTER_BYTES)],
+    LoadDist.DS: range(0, 2 * REGISTER_BYTES, 2),
+}  # fmt: skip
+"""Which of their bits each mask bit is."""
 
 RegisterDtype = Annotated[DataType | None, Keyword(enum=DataType)]
 Dist = Annotated[LoadDist | None, Keyword(enum=LoadDist)]
@@ -113,12 +119,7 @@ def _load_blocks(vf: Registers, tile: TileArg, mask: MaskArg, stride: int, start
 def _load_mask(vf: Registers, tile: TileArg, start: int, dist: LoadDist) -> MaskArg:
     size = MASK_SIZES[dist]
     bits = np.unpackbits(vf.load(tile, start, size, min(size, ALIGNMENT)), bitorder="little").astype(np.bool_)
-    match dist:
-        case LoadDist.US:
-            return MaskArg(np.repeat(bits, 2))
-        case LoadDist.DS:
-            return MaskArg(bits[::2].copy())
-    return MaskArg(bits)
+    return MaskArg(bits[np.asarray(MASK_BITS[dist])])
 
 
 @load_align.rules
@@ -182,8 +183,9 @@ def _(
         return
     if isinstance(k.targets[0], MaskType):
         start = k.access_start(src, k.byte_start(src, offset), post_update)
-        size = MASK_SIZES[dist or LoadDist.NORM]
-        k.give_mask_bits(k.mask_from(k.load(src, start, DataType.DT_UINT8, size), dist or LoadDist.NORM))
+        kind = dist or LoadDist.NORM
+        flags = k.flags_of(k.load(src, start, DataType.DT_UINT8, MASK_SIZES[kind]).lanes)
+        k.give_flags(k.shuffle(flags, MASK_BITS[kind]))
         return
     start = k.access_start(src, k.element_start(src, offset), post_update)
     layout = load_layout(dist, k.targets[0].dtype.nbytes, len(k.targets))
@@ -333,7 +335,7 @@ def _(
     data = k.shuffle(units[0], layout.source, units[1] if len(units) == 2 else None)
     where = None
     if layout.lane is not None:
-        where = k.shuffle(active.lanes(layout.lane_bytes), layout.lane)
+        where = active.picked([layout.lane_bytes * lane for lane in layout.lane])
     k.store(dst, start, k.raw(data), where)
 
 
@@ -345,7 +347,5 @@ def _lower_mask_store(
         start = k.byte_start(dst, offset)
     else:
         start = k.access_start(dst, k.byte_start(dst, offset), True) if post_update else k.index(0)
-    bits = src.lanes(1)
-    if dist is StoreDist.PACK and not by_address:
-        bits = k.shuffle(bits, range(0, REGISTER_BYTES, 2))
-    k.store(dst, start, k.bytes_of(bits))
+    packed = dist is StoreDist.PACK and not by_address
+    k.store(dst, start, k.packed_bits(src.lanes(2) if packed else src.lanes(1)))

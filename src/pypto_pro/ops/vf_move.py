@@ -112,7 +112,7 @@ def _(src: Any, mask: Any, mode: MergeMode | None) -> None:
 @move.lower
 def _(k: VectorUnitBuilder, src: Any, mask: NativeMask | None, mode: MergeMode | None) -> None:
     if isinstance(src, NativeMask):
-        k.give_mask_bits(src.lanes(1) if mask is None else src.lanes(1) & mask.lanes(1))
+        k.give_flags(src.flags if mask is None else src.flags & mask.flags)
     else:
         k.give_bits(src, mask, MergeMode.MERGING)
 

@@ -68,7 +68,7 @@ def _lower_pair(k: VectorUnitBuilder, src0: Any, src1: Any, dtype: DataType | No
         width = (dtype or src0.dtype).nbytes
         for order in orders(REGISTER_BYTES // width):
             bits = [lane * width + bit for lane in order for bit in range(width)]
-            k.give_mask_bits(k.shuffle(src0.lanes(1), bits, src1.lanes(1)))
+            k.give_flags(k.shuffle(src0.flags, bits, src1.flags))
         return
     unit = UNSIGNED[(dtype or src0.dtype).nbytes]
     lanes, others = src0.as_(unit).lanes, src1.as_(unit).lanes
@@ -175,7 +175,7 @@ pack.result_type(_packed_types)
 def _(k: VectorUnitBuilder, src: Any, dtype: DataType | None, part: PackPart | None) -> None:
     upper = part is PackPart.UPPER
     if isinstance(src, NativeMask):
-        k.give_mask_bits(k.picked(src.lanes(1), _half_order(range(0, REGISTER_BYTES, 2), upper)))
+        k.give_flags(k.picked(src.flags, _half_order(range(0, REGISTER_BYTES, 2), upper)))
         return
     halves = src.as_(UNSIGNED[src.width // 2]).lanes
     k.give_bits(k.raw(k.picked(halves, _half_order(range(0, halves.count, 2), upper))))
@@ -220,7 +220,7 @@ def _(k: VectorUnitBuilder, src: Any, dtype: DataType, part: PackPart | None) ->
     upper = part is PackPart.UPPER
     if isinstance(src, NativeMask):
         start = REGISTER_BYTES // 2 * upper
-        k.give_mask_bits(k.picked(src.lanes(1), [start + j // 2 if j % 2 == 0 else -1 for j in range(REGISTER_BYTES)]))
+        k.give_flags(k.picked(src.flags, [start + j // 2 if j % 2 == 0 else -1 for j in range(REGISTER_BYTES)]))
         return
     half = src.count // 2
     part_lanes: Lanes = k.shuffle(src.lanes, range(half * upper, half * (1 + upper)))

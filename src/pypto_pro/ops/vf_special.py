@@ -98,4 +98,4 @@ def _(targets: tuple[Type | None, ...], width: MaskWidth | None, **_: Any) -> tu
 def _(k: VectorUnitBuilder, width: MaskWidth | None) -> None:
     lanes = 128 if width is MaskWidth.B16 else 64
     spread = [bit // (REGISTER_BYTES // lanes) for bit in range(REGISTER_BYTES)]
-    k.give_mask_bits(k.shuffle(k.mask_spr(lanes), spread))
+    k.give_flags(k.shuffle(k.mask_spr(lanes), spread))

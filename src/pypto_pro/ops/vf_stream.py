@@ -293,7 +293,7 @@ def _(
     start = k.cursor(dst_tile)
     if isinstance(src, NativeMask):
         lanes = src.lanes(4 if src.dtype.nbytes == 4 else 2)
-        data, size = k.bytes_of(lanes), k.index(lanes.count // 8)
+        data, size = k.packed_bits(lanes), k.index(lanes.count // 8)
         step: Any = size
     elif stride is None:
         data, size = src, k.ar()
