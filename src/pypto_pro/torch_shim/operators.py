@@ -31,6 +31,8 @@ def register() -> tuple[Any, ...]:
     for op in _METADATA_ONLY:
         some.impl(op, _metadata_kernel(op), _KEY)
     some.impl("_copy_from", _copy_from, _KEY)
+    for lazy in ("Conjugate", "Negative"):  # torch would resolve these by a copy, for ever
+        some.impl("_copy_from", torch.library.fallthrough_kernel, lazy)
     some.impl("resize_", _resize, _KEY)
     # what torch calls on devices whose convolution it does not know
     some.impl("convolution_overrideable", _convolution, _KEY)
@@ -191,7 +193,12 @@ def _metadata_kernel(op: Any) -> Any:
 
 
 def _host(tensor: Any) -> Any:
-    return host_view(tensor) if tensor.device.type == TYPE else tensor
+    """The CPU tensor over the same bytes, lazily conjugated and negated as the tensor is."""
+    if tensor.device.type != TYPE:
+        return tensor
+    view = host_view(tensor)
+    view = view.conj() if tensor.is_conj() else view
+    return torch._neg_view(view) if tensor.is_neg() else view
 
 
 def _copy_from(source: Any, target: Any, non_blocking: bool = False) -> Any:
