@@ -206,10 +206,10 @@ def test_doctor_names_a_missing_package_and_a_cache_it_cannot_write(
 ) -> None:
     monkeypatch.setattr(doctor, "_writable", lambda path: False)
     assert "cannot be written" in run("doctor").output
-    monkeypatch.setattr(doctor, "_version", lambda name: None if name == "scipy" else "1")
+    monkeypatch.setattr(doctor, "_version", lambda name: None if name == "ml_dtypes" else "1")
     done = run("doctor")
     assert done.exit_code == 1
-    assert "problem: scipy is not installed" in done.output
+    assert "problem: ml_dtypes is not installed" in done.output
 
 
 def test_writable_looks_at_the_nearest_directory_there_is(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from pypto_pro.cli.tables import print_table
 from pypto_pro.diag.names import nearest
 from pypto_pro.runtime import options
 
-NEEDED = ("numpy", "ml_dtypes", "llvmlite", "scipy", "rich", "click")
+NEEDED = ("numpy", "ml_dtypes", "llvmlite", "rich", "click")
 OPTIONAL = {"torch": "tensors and device scripts", "ortools": "exact layout plans"}
 
 
@@ -86,10 +86,10 @@ def _cpu() -> dict[str, Any]:
 
 
 def _blas() -> dict[str, str]:
-    """The BLAS scipy was built with: matrix products call it."""
-    import scipy
+    """The BLAS numpy was built with: matrix products of the simulator call it (native code brings its own)."""
+    import numpy as np
 
-    built = scipy.show_config(mode="dicts")["Build Dependencies"]["blas"]
+    built: dict[str, Any] = np.show_config(mode="dicts")["Build Dependencies"]["blas"]  # type: ignore[index]
     return {key: str(built.get(key, "unknown")) for key in ("name", "version", "openblas configuration")}
 
 

@@ -1,3 +1,4 @@
+# long file: the grammar of the IR stands on one page, so that a reader can hold all of it at once
 """The whole IR on one page: typed mutable locals, pure expression trees, structured statements.
 
 Rules a reader needs:
