@@ -89,7 +89,7 @@ def _blas() -> dict[str, str]:
     """The BLAS numpy was built with: matrix products of the simulator call it (native code brings its own)."""
     import numpy as np
 
-    built: dict[str, Any] = np.show_config(mode="dicts")["Build Dependencies"]["blas"]  # type: ignore[index]
+    built = dict(np.show_config(mode="dicts")["Build Dependencies"]["blas"])
     return {key: str(built.get(key, "unknown")) for key in ("name", "version", "openblas configuration")}
 
 
