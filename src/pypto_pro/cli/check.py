@@ -51,7 +51,8 @@ def command(
     if as_json:
         from pypto_pro.diag.render_json import to_json
 
-        click.echo(json.dumps({**document, "findings": to_json(findings), "script_failed": failure is not None}, indent=2))
+        document |= {"findings": to_json(findings), "script_failed": failure is not None}
+        click.echo(json.dumps(document, indent=2))
     elif as_sarif:
         from pypto_pro import __version__
         from pypto_pro.diag.render_sarif import to_sarif
@@ -90,6 +91,7 @@ def environment(settings: dict[str, Any]) -> Iterator[None]:
 
 def run_script(script: str, args: tuple[str, ...], reports: list[Report], *, quiet: bool) -> str | None:
     """Run the script as `python SCRIPT ARGS` would. What went wrong with it, None when nothing did."""
+    import pypto_pro.torch_shim  # noqa: F401  (device scripts are checked unedited, as `run` runs them)
     from pypto_pro.diag.errors import DiagnosticError
     from pypto_pro.runtime.checking import collecting, rejected
 
