@@ -20,11 +20,12 @@ M = TypeVar("M", bound=Enum)
 
 @dataclass(frozen=True, slots=True)
 class Formal:
-    """One parameter of something called: name, whether a call must give it, whether only by keyword."""
+    """One parameter of something called: name, whether a call must give it, whether only by keyword or by position."""
 
     name: str
     required: bool = True
     keyword_only: bool = False
+    positional_only: bool = False
 
 
 def formals(text: str) -> tuple[Formal, ...]:
@@ -52,7 +53,7 @@ def bind(ctx: Context, call: ast.Call, name: str, params: Sequence[Formal]) -> d
     for keyword in call.keywords:
         if keyword.arg is None:
             raise ctx.error(ParserSyntaxError, f"`{name}` takes no `**` arguments", keyword.value)
-        if keyword.arg not in by_name:
+        if keyword.arg not in by_name or by_name[keyword.arg].positional_only:
             text = f"{name}() got an unexpected keyword argument '{keyword.arg}'"
             raise mismatch(ctx, text, keyword, did_you_mean(keyword.arg, by_name))
         if keyword.arg in bound:

@@ -48,7 +48,7 @@ def read_arguments(
 ) -> tuple[dict[str, Value], dict[str, Any], dict[str, str]]:
     """(operands, keyword values, how each operand is written) of a call; absent ones are left out."""
     params = {p.name: p for p in entry.params}
-    formal = [Formal(p.name, p.required, p.keyword_only) for p in entry.params]
+    formal = [Formal(p.name, p.required, p.keyword_only, p.positional_only) for p in entry.params]
     bound = arguments.bind(ctx, node, entry.name, formal)
     data = {name: arg for name, arg in bound.items() if params[name].is_data}
     values = _evaluate(ctx, data)

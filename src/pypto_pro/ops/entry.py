@@ -84,6 +84,7 @@ class Operand:
     spaces: tuple[MemorySpace, ...] = ()
     const_dtype: DataType | None = None
     selects: bool = False
+    by_position: bool = False  # never by keyword
 
 
 @dataclass(frozen=True)
@@ -111,6 +112,11 @@ class Param:
     def is_data(self) -> bool:
         """A run-time operand (an `Op.args` position); otherwise a compile-time keyword (`Op.attrs`)."""
         return isinstance(self.spec, Operand)
+
+    @property
+    def positional_only(self) -> bool:
+        """Whether its name is no keyword."""
+        return isinstance(self.spec, Operand) and self.spec.by_position
 
     @property
     def required(self) -> bool:
