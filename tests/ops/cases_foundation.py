@@ -61,9 +61,9 @@ STORES = [
                    "src_tile": T((32, 48), valid=(32, 35), space=S.Acc)}),
 ]
 ELEMENTS = [
-    Case("setval", {"target": T((8, 64)), "offset": 70, "value": 1.25}),
-    Case("setval", {"target": G((8, 64), D.DT_INT32), "offset": 70, "value": 9}),
-    Case("getval", {"target": T((8, 64)), "offset": 70}),
+    Case("setval", {"container": T((8, 64)), "offset": 70, "value": 1.25}),
+    Case("setval", {"container": G((8, 64), D.DT_INT32), "offset": 70, "value": 9}),
+    Case("getval", {"container": T((8, 64)), "offset": 70}),
 ]
 
 

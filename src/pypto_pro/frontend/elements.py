@@ -20,7 +20,7 @@ READ, WRITE = "getval", "setval"
 def read_element(ctx: Context, owner: Expr, node: ast.Subscript, hint: str | None) -> Value:
     """`t[i, j]`."""
     offset = _offset(ctx, owner, order.evaluate_all(ctx, _indices(node)), node)
-    found = opcalls.emit(ctx, opcalls.entry_of(READ), {"target": owner, "offset": offset}, {}, node, hint)
+    found = opcalls.emit(ctx, opcalls.entry_of(READ), {"container": owner, "offset": offset}, {}, node, hint)
     assert found is not None
     return found
 
@@ -28,7 +28,7 @@ def read_element(ctx: Context, owner: Expr, node: ast.Subscript, hint: str | Non
 def write_element(ctx: Context, owner: Expr, node: ast.Subscript, value: Value) -> None:
     """`t[i, j] = value`."""
     offset = _offset(ctx, owner, order.evaluate_all(ctx, _indices(node)), node)
-    opcalls.emit(ctx, opcalls.entry_of(WRITE), {"target": owner, "offset": offset, "value": value}, {}, node, None)
+    opcalls.emit(ctx, opcalls.entry_of(WRITE), {"container": owner, "offset": offset, "value": value}, {}, node, None)
 
 
 def _indices(node: ast.Subscript) -> list[ast.expr]:

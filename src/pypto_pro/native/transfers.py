@@ -22,7 +22,6 @@ from pypto_pro.native.moves import COL, ROW, End, Moves, bits_type, packed
 from pypto_pro.native.scalars import Scalar
 from pypto_pro.ops.entry import Box
 from pypto_pro.ops.fixpipe import Exit
-from pypto_pro.ops.operands import tile_geometry
 
 D = DataType
 Axes = tuple[int | None, int]
@@ -177,15 +176,12 @@ class Transfers(Moves):
     # --- single elements ---------------------------------------------------------------------------------------------
 
     def element(self, holder: Tile | Tensor, offset: Number) -> Value:
-        """Host address of the element at a row-major offset; requires that it lies in its memory."""
-        at = self.scalar(offset)
+        """Host address of an element of the raw storage; requires that it lies in its memory."""
+        at, width = self.scalar(offset), holder.dtype.nbytes
         if isinstance(holder, Tile):
-            width = tile_geometry(holder.type).dtype_bits // 8
-            place = layouts.offset(tile_geometry(holder.type), at // holder.type.cols, at % holder.type.cols)
-            start = holder.addr + place * width
+            start = holder.addr + at * width
             self.require(start >= 0, start + width <= frames.capacity(holder.type.space))
             return self.code.at(holder.memory, start.value)
-        width = holder.dtype.nbytes
         address = self.code.at(holder.base, (at * width).value)
         place, low, high = (
             Scalar(self.code, self.code.b.ptrtoint(p, I64)) for p in (address, holder.low, holder.high)

@@ -275,7 +275,7 @@ class Builder(Protocol):
         """Host address of the element `offset` elements behind the tile's address."""
 
     def element(self, holder: NativeTile | NativeTensor, offset: Number) -> Any:
-        """Host address of the element at a row-major offset; requires that it lies in its memory."""
+        """Host address of an element of the raw storage; requires that it lies in its memory."""
 
     def load_scalar(self, address: Any, dtype: DataType) -> NativeScalar:
         """One element from a host address."""
