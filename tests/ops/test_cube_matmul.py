@@ -188,8 +188,8 @@ def test_infinities_and_nan_propagate() -> None:
         start = fresh(Call("matmul", operands))
         for name, seed in (("lhs_tile", 1), ("rhs_tile", 2)):
             sensible(start, operands[name], seed)
-        special = {D.DT_FP32: (0x7F800000, 0x7FC00000), D.DT_FP16: (0x7C00, 0x7E00), D.DT_FP8E5M2: (0x7C, 0x7F)}[pair[0]]
-        for row, bits in enumerate(special):
+        special = {D.DT_FP32: (0x7F800000, 0x7FC00000), D.DT_FP16: (0x7C00, 0x7E00), D.DT_FP8E5M2: (0x7C, 0x7F)}
+        for row, bits in enumerate(special[pair[0]]):
             put(start, operands["lhs_tile"], np.array([row]), np.array([3]), bits, rows=16)
         a, b = operand(start, operands["lhs_tile"]), operand(start, operands["rhs_tile"])
         with np.errstate(all="ignore"):

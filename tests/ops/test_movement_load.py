@@ -65,7 +65,7 @@ def test_columns(dtype: D) -> None:
     rows = 32 // dtype.nbytes * 4
     for valid in (rows, rows - 3, 1):
         check_load(T((rows, 1), dtype, valid=(valid, 1)), G((rows + 9, 1), dtype), (5, 0))
-        check_load(T((rows, 1), dtype, valid=(valid, 1), layout=L.NZ, pad=2, compact=1), G((rows + 9, 1), dtype), (5, 0))
+        check_load(T((rows, 1), dtype, valid=(valid, 1), layout=L.NZ, pad=2), G((rows + 9, 1), dtype), (5, 0))
         check_load(T((rows, 6), dtype, valid=(valid, 5), layout=L.DN), G((9, rows + 3), dtype), (1, 2), (1, 0))
         check_load(T((rows, 1), dtype, valid=(valid, 1)), G((rows + 40,), dtype), (7,))  # rank 1: rows one apart
 
@@ -137,8 +137,9 @@ def test_a_tile_of_one_column_takes_strided_elements_and_says_so() -> None:
 
 @pytest.mark.parametrize(("strides", "transfer"), [((60, 2), None), ((60, 1), (30, 2))])
 def test_runs_must_be_contiguous(strides: tuple[int, int], transfer: tuple[int, int] | None) -> None:
-    call = Call("load", {"dst_tile": T((8, 64), valid=(3, 5)), "src_tensor": G((9, 25), strides=strides, transfer=transfer),
-                         "offsets": (2, 3)}, {"order": None})
+    tensor = G((9, 25), strides=strides, transfer=transfer)
+    tile = T((8, 64), valid=(3, 5))
+    call = Call("load", {"dst_tile": tile, "src_tensor": tensor, "offsets": (2, 3)}, {"order": None})
     assert "runs of neighbouring elements" in native(call, fresh(call)).refused
 
 

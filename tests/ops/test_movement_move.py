@@ -370,7 +370,8 @@ def test_insert_past_the_destination(dtype: D) -> None:
     """Rows walk into the next block, as addresses do; what is past the end of the tile is dropped and reported."""
     block = c0(dtype)
     for dst, offset in (
-        (T((32, 3 * block), dtype, S.Mat, 0x400), (16, block)), (T((32, 3 * block), dtype, S.Mat, 0x400), (3, 2 * block)),
+        (T((32, 3 * block), dtype, S.Mat, 0x400), (16, block)),
+        (T((32, 3 * block), dtype, S.Mat, 0x400), (3, 2 * block)),
         (T((3 * block, 32), dtype, S.Mat, 0x400, layout=L.ZN), (20, 2 * block)),
     ):
         src = T((32, 2 * block), dtype, valid=(20, 2 * block), layout=L.NZ)

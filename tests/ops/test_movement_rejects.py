@@ -1,4 +1,4 @@
-"""What transfers, moves, inserts and products refuse while the kernel is read: one row a rule, with a part of the text."""
+"""What transfers, moves, inserts and products refuse while the kernel is read: one row a rule, part of its text."""
 
 import textwrap
 
@@ -46,6 +46,7 @@ TYPES = {
     "nzv": t([16, 64], layout=pl.NZ), "znv": t([64, 16], layout=pl.ZN), "mat": t([64, 64], F32, S.Mat),
     "mat16": t([64, 64], F16, S.Mat), "matzn": t([64, 64], F16, S.Mat, pl.ZN), "acc": t([64, 64], F32, S.Acc),
     "acci": t([64, 64], I32, S.Acc), "left": t([64, 64], F16, S.Left), "right": t([64, 64], F16, S.Right),
+    "channel": t([1, 64], I64, S.Scaling),
 }
 
 
@@ -110,7 +111,8 @@ LOADS = [
     ("vector", "pl.load($vec, cube, [0, 0, 0], order=[0, 1])", "stride 64 along axis 1"),
     ("vector", "pl.load(${t([64, 6], F32, layout=pl.DN)}, x, [0, 0])", "stride 64 along axis 0"),
     ("cube", "v = pl.make_tensor(x, [64, 64], [1, 64])\npl.load($mat, v, [0, 0])", "stride 64 along axis 1"),
-    ("cube", "v = pl.make_tensor(x, [64, 32], [64, 2])\npl.load($mat, v, [0, 0], order=[1, 0])", "stride 2 along axis 1"),
+    ("cube", "v = pl.make_tensor(x, [64, 32], [64, 2])\npl.load($mat, v, [0, 0], order=[1, 0])",
+     "stride 2 along axis 1"),
     ("vector", "pl.load(${t([8, 4])}, x, [0, 0])", "is 16 B, not a multiple of 32 B; declare [8, 8]"),
     ("vector", "pl.load(${t([4, 1])}, x, [0, 0])", "a column of"),
     ("vector", "pl.load($nzv, x, [0, 0])", "NZ from NZ tensors"),
@@ -173,16 +175,15 @@ STORES = [
     ("cube", "pl.store(x, $acc, [0, 0], fp_tile=$acc)", "unexpected keyword argument 'fp_tile'"),
 ]
 
-CHANNEL = "${t([1, 64], I64, S.Scaling)}"
 SCALES = [
-    ("pl.store(b, $acc, [0, 0], scale=%s, relu_pre_mode=pl.ReluPreMode.NormalRelu)" % CHANNEL,
+    ("pl.store(b, $acc, [0, 0], scale=$channel, relu_pre_mode=pl.ReluPreMode.NormalRelu)",
      ["cannot be used together with relu_pre_mode"]),
-    ("pl.store_tile(b, $acc, [0, 0], scale=%s, relu_pre_mode=pl.ReluPreMode.NormalRelu)" % CHANNEL,
+    ("pl.store_tile(b, $acc, [0, 0], scale=$channel, relu_pre_mode=pl.ReluPreMode.NormalRelu)",
      ["cannot be used together with relu_pre_mode"]),
-    ("pl.store(b, $acc, [0, 0], scale=%s, phase=pl.STPhase.Final)" % CHANNEL, ["cannot be combined with phase"]),
-    ("pl.store(b, $acc, [0, 0], scale=%s, order=[0, 1])" % CHANNEL, ["neither order nor atomic"]),
-    ("pl.store(b, $acc, [0, 0], scale=%s, atomic=pl.AtomicType.AtomicAdd)" % CHANNEL, ["neither order nor atomic"]),
-    ("pl.move(${t([32, 64])}, $acc, scale=%s, acc_to_vec_mode=pl.AccToVecMode.DualModeSplitM)" % CHANNEL,
+    ("pl.store(b, $acc, [0, 0], scale=$channel, phase=pl.STPhase.Final)", ["cannot be combined with phase"]),
+    ("pl.store(b, $acc, [0, 0], scale=$channel, order=[0, 1])", ["neither order nor atomic"]),
+    ("pl.store(b, $acc, [0, 0], scale=$channel, atomic=pl.AtomicType.AtomicAdd)", ["neither order nor atomic"]),
+    ("pl.move(${t([32, 64])}, $acc, scale=$channel, acc_to_vec_mode=pl.AccToVecMode.DualModeSplitM)",
      ["only supports single-mode"]),
     ("pl.store(b, $acc, [0, 0], scale=w)", ["scale Tensor is not supported for per-channel quantization"]),
     ("pl.move(${t([64, 64], I8)}, $acc, scale=w)", ["scale Tensor is not supported for per-channel quantization"]),
@@ -232,7 +233,8 @@ MOVES = [
     ("cube", "pl.move(${t([64, 24], F32, S.Left)}, ${t([64, 24], F32, S.Mat, pl.ZN)})", "must fill its declared shape"),
     ("cube", "pl.move(${t([48, 64], I8, S.Left)}, ${t([48, 64], I8, S.Mat, pl.ZN)})", "must fill its declared shape"),
     ("cube", "pl.move(${t([32, 48], I8, S.Right)}, ${t([64, 64], I8, S.Mat)}, [0, 0])", "squares of 32"),
-    ("cube", "pl.move(${t([64, 4], E8, S.ScaleLeft)}, ${t([64, 4], E8, S.Mat, pl.NN)})", "must fill its declared shape"),
+    ("cube", "pl.move(${t([64, 4], E8, S.ScaleLeft)}, ${t([64, 4], E8, S.Mat, pl.NN)})",
+     "must fill its declared shape"),
     ("cube", "pl.move(${t([64, 16], E8, S.ScaleLeft)}, ${t([64, 16], E8, S.Mat, pl.NN)})", "goes ZZ to ZZ"),
     ("cube", "pl.move(${t([16, 64], E8, S.ScaleRight)}, ${t([16, 64], E8, S.Mat, pl.ZZ)})", "goes NN to NN"),
     ("cube", "pl.move(${t([1, 64], I64, S.Scaling)}, ${t([1, 64], I64, S.Mat)})", "goes ND to ND"),
@@ -276,7 +278,8 @@ INSERTS = [
     ("vector", "pl.insert($mat16, ${t([16, 64], F16, layout=pl.NZ)}, [-1, 0])", "extent 64"),
     ("vector", "pl.insert($mat16, ${t([16, 64], F16, layout=pl.NZ)}, [0, 8])", "must be a multiple of 16"),
     ("vector", "pl.insert($mat16, $nzv, [0, 0])", "equal dtypes among"),
-    ("vector", "pl.insert(${t([64, 64], I16, S.Mat)}, ${t([16, 64], I16, layout=pl.NZ)}, [0, 0])", "equal dtypes among"),
+    ("vector", "pl.insert(${t([64, 64], I16, S.Mat)}, ${t([16, 64], I16, layout=pl.NZ)}, [0, 0])",
+     "equal dtypes among"),
     ("vector", "pl.insert(${t([64, 64], U8, S.Mat)}, ${t([16, 64], U8, layout=pl.NZ)}, [0, 0])", "equal dtypes among"),
     ("vector", "pl.insert($mat16, $half, [0, 0])", "found ND to NZ"),
 ]
@@ -288,7 +291,8 @@ PRODUCTS = [
     ("cube", "pl.matmul($acc, $mat16, $right)", "tile in Left"),
     ("cube", "pl.matmul($acc, $left, $mat16)", "tile in Right"),
     ("cube", "pl.matmul($acc, $left, $right, $mat)", "tile in Bias"),
-    ("cube", "pl.matmul($acc, $left, $right, bias_tile=${t([1, 64], F32, S.Bias)})", "unexpected keyword argument 'bias_tile'"),
+    ("cube", "pl.matmul($acc, $left, $right, bias_tile=${t([1, 64], F32, S.Bias)})",
+     "unexpected keyword argument 'bias_tile'"),
     ("cube", "pl.matmul($acc, $left, ${t([64, 64], BF16, S.Right)})", "no FP16 x BF16 product"),
     ("cube", "pl.matmul($acc, ${t([64, 64], U8, S.Left)}, ${t([64, 64], U8, S.Right)})", "no UINT8 x UINT8 product"),
     ("cube", "pl.matmul($acc, ${t([64, 64], HF8, S.Left)}, ${t([64, 64], F8, S.Right)})", "no HF8 x FP8E4M3FN product"),
@@ -299,15 +303,16 @@ PRODUCTS = [
     ("cube", "pl.matmul($acc, $left, $right, ${t([2, 64], F32, S.Bias)})", "must be one row"),
     ("cube", "pl.matmul($acc, ${t([64, 32], F16, S.Left)}, $right)", "K must be equal"),
     ("cube", "pl.matmul(${t([32, 64], F32, S.Acc)}, $left, $right)", "[64, 64] is needed"),
-    ("cube", "pl.matmul($acc, ${t([64, 64], F16, S.Left, valid=[64, 48])}, ${t([64, 64], F16, S.Right, valid=[32, 64])})",
-     "K must be equal"),
+    ("cube", "pl.matmul($acc, ${t([64, 64], F16, S.Left, valid=[64, 48])}, "
+     "${t([64, 64], F16, S.Right, valid=[32, 64])})", "K must be equal"),
     ("cube", "pl.matmul($acc, $left, $right, phase=2)", "pl.AccPhase member"),
     ("cube", "pl.matmul_acc($acc, $mat, $left, $right)", "tile in Acc"),
-    ("cube", "q = pl.make_tile(pl.TileType(shape=[64, 64], dtype=pl.DT_FP32, target_memory=pl.MemorySpace.Acc), addr=0x4000)\npl.matmul_acc($acc, q, $left, $right)", "product is added"),
+    ("cube", f"q = pl.make_tile({TYPES['acc']}, addr=0x4000)\npl.matmul_acc($acc, q, $left, $right)",
+     "product is added"),
     ("cube", f"pl.matmul_mx($acc, {MX_LEFT}, {MX_RIGHT}, {MX_A})", "needs scale_b"),
     ("cube", f"pl.matmul_mx($acc, {MX_LEFT}, {MX_RIGHT}, {MX_A}, {MX_A})", "tile in ScaleRight"),
-    ("cube", "pl.matmul_mx($acc, ${t([64, 96], F8, S.Left)}, ${t([96, 64], F8, S.Right)}, ${t([64, 4], E8, S.ScaleLeft)}, "
-     "${t([4, 64], E8, S.ScaleRight)})", "multiple of 64"),
+    ("cube", "pl.matmul_mx($acc, ${t([64, 96], F8, S.Left)}, ${t([96, 64], F8, S.Right)}, "
+     "${t([64, 4], E8, S.ScaleLeft)}, ${t([4, 64], E8, S.ScaleRight)})", "multiple of 64"),
     ("cube", f"pl.matmul_mx($acc, ${{t([64, 64], F8, S.Left)}}, {MX_RIGHT}, {MX_A}, {MX_B})", "K must be equal"),
     ("cube", f"pl.matmul_mx($acci, {MX_LEFT}, {MX_RIGHT}, {MX_A}, {MX_B})", "must be FP32"),
     ("cube", f"pl.matmul_mx($acc, ${{t([64, 128], F4, S.Left)}}, {MX_RIGHT}, {MX_A}, {MX_B})", "no MX product"),
@@ -324,6 +329,15 @@ SCALARS = [
     ("vector", "pl.system.dcci(x, 1.5)", "integer"),
     ("vector", "pl.system.dcci(x, [0])", "2 axes"),
     ("vector", "pl.system.dcci($vec, [0, 0])", "one linear number"),
+    ("vector", "pl.ssbuf_store(x, 0)", "must be a struct"),
+    ("vector", "m = pl.struct('M', a=n)\npl.ssbuf_store(m, 2)", "not a multiple of 4"),
+    ("vector", "m = pl.struct('M', a=n)\npl.ssbuf_load(m, 256)", "outside 0..256"),
+    ("vector", "m = pl.struct('M', a=n)\npl.ssbuf_load(m)", "misses 'offset'"),
+    ("vector", "pl.getval(${t([16, 64], F8)}, 0)", "no scalar access"),
+    ("vector", "pl.getval($vec, 1.5)", "must be an integer"),
+    ("vector", "pl.setval($vec, 0, x)", "must be a scalar"),
+    ("cube", "pl.getval($mat, 0)", "tile in Vec"),
+    ("vector", "pl.getval(n, 0)", "must be a tile or a tensor"),
 ]
 ALL = [*LOADS, *STORES, *(("cube", body, parts) for body, parts in SCALES), *MOVES, *INSERTS, *PRODUCTS, *SCALARS]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from pypto_pro.enums import CacheLine, DcciDst, MemorySpace, PipeType
+from pypto_pro.hw.a5 import SSBUF_BYTES
 from pypto_pro.ops.builder import Builder
 from pypto_pro.ops.entry import Access, Keyword, Kind, Operand, Role, Section, defop
 from pypto_pro.ops.operands import ScalarIn, ScalarInfo, TensorInfo, TileArg, TileInfo
@@ -65,6 +66,23 @@ def ssbuf_store(struct_var: StructIn, offset: ScalarIn) -> None:
 @defop("pl.ssbuf_load", pipe=PipeType.S, section=Section.BOTH, family="move.ssbuf")
 def ssbuf_load(struct_var: StructOut, offset: ScalarIn) -> None:
     """Fill the whole 32-bit words of a struct from byte `offset` of the block's shared scalar buffer."""
+
+
+def _check_place(struct_var: Any, offset: ScalarInfo) -> None:
+    """A known offset is a multiple of 4 inside the buffer: ValueError, IndexError."""
+    if not offset.type.dtype.is_int():
+        raise TypeError(f"the SSBUF offset is an integer of bytes, found {offset.type.dtype.name}")
+    at = offset.value
+    if at is None:
+        return
+    if at % 4:
+        raise ValueError(f"SSBUF holds 32-bit words: the offset {at} is not a multiple of 4")
+    if not 0 <= at < SSBUF_BYTES:
+        raise IndexError(f"the SSBUF offset {at} is outside 0..{SSBUF_BYTES}")
+
+
+ssbuf_store.rules(_check_place)
+ssbuf_load.rules(_check_place)
 
 
 @defop("pl.system.set_mm_layout_transform", pipe=PipeType.S, section=Section.CUBE, family="cube.mode")
