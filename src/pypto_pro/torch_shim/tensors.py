@@ -7,6 +7,7 @@ are counted for the memory queries of `torch.npu`.
 from __future__ import annotations
 
 import ctypes
+import threading
 import weakref
 from dataclasses import dataclass
 from typing import Any
@@ -45,6 +46,7 @@ class Packed:
 
 
 usage: dict[int, Usage] = {}
+_counting = threading.RLock()  # a storage may be freed, by the garbage collector, while another is counted
 _storages: dict[int, weakref.ref[Any]] = {}
 _packed: dict[int, Packed] = {}  # by address of the storage
 
@@ -115,14 +117,16 @@ def _count(storage: Any, index: int) -> None:
     address, size = storage.data_ptr(), storage.nbytes()
     if size == 0:
         return
-    used = usage.setdefault(index, Usage())
-    used.live += size
-    used.count += 1
-    used.peak = max(used.peak, used.live)
+    with _counting:
+        used = usage.setdefault(index, Usage())
+        used.live += size
+        used.count += 1
+        used.peak = max(used.peak, used.live)
 
     def freed(_: Any) -> None:
-        used.live -= size
-        used.count -= 1
+        with _counting:
+            used.live -= size
+            used.count -= 1
         if _storages.get(address) is reference:
             del _storages[address]
             _packed.pop(address, None)
