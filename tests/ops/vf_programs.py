@@ -31,6 +31,9 @@ class Program:
     """Statements of one vector function and what their results must be."""
 
     seed: int = 0
+    source: D = D.DT_UINT8
+    target: D = D.DT_UINT8
+    """Dtypes of the tiles; `src + n` and `dst + n` count their elements."""
     rows: list[bytes] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     expected: list[tuple[str, Any]] = field(default_factory=list)
@@ -61,7 +64,7 @@ class Program:
         key = (reg.dtype, reg.data())
         if fresh or key not in self._known:
             name = self.name()
-            self.emit(f"{name} = vf.load_align(src + {ROW * self.row(reg.data())}, 0, dtype=pl.{reg.dtype.name})")
+            self.emit(f"{name} = vf.load_align({self.at(self.row(reg.data()))}, 0, dtype=pl.{reg.dtype.name})")
             if fresh:
                 return name
             self._known[key] = name
@@ -74,11 +77,15 @@ class Program:
             name = self.name()
             packed = bytes(np.packbits(np.array(bits, np.uint8), bitorder="little"))
             self.emit(f"{name} = vf.create_mask(dtype=pl.{tag.name})")
-            self.emit(f"{name} = vf.load_align(src + {ROW * self.row(packed + bytes(ROW - len(packed)))}, 0)")
+            self.emit(f"{name} = vf.load_align({self.at(self.row(packed + bytes(ROW - len(packed))))}, 0)")
             if fresh:
                 return name
             self._known[key] = name
         return self._known[key]
+
+    def at(self, row: int) -> str:
+        """The tile expression of a row of the source."""
+        return f"src + {ROW * row // self.source.nbytes}"
 
     def full(self, width: int) -> str:
         """A mask with every lane of a width on."""
@@ -92,22 +99,25 @@ class Program:
 
     def check(self, name: str, want: Reg | Near, what: str) -> None:
         """A register must hold this."""
-        at = ROW * len(self.expected)
-        self.emit(f"vf.store_align(dst + {at}, {name}, {self.full(want.dtype.nbytes)})")
+        self.emit(f"vf.store_align({self.place()}, {name}, {self.full(want.dtype.nbytes)})")
         self.expected.append((what, want))
 
     def check_mask(self, name: str, bits: Sequence[int], what: str) -> None:
         """A mask must hold these bits."""
-        self.emit(f"vf.store_align(dst + {ROW * len(self.expected)}, {name})")
+        self.emit(f"vf.store_align({self.place()}, {name})")
         self.expected.append((what, list(bits)))
 
     def check_bytes(self, want: bytes, what: str) -> str:
         """The text of a tile expression whose bytes must be these afterwards (they were 0xA5 before)."""
-        at = ROW * len(self.expected)
+        place = self.place()
         for k in range(0, max(len(want), 1), ROW):
             part = want[k : k + ROW]
             self.expected.append((what, part + b"\xa5" * (ROW - len(part))))
-        return f"dst + {at}"
+        return place
+
+    def place(self) -> str:
+        """The tile expression of the next result row."""
+        return f"dst + {ROW * len(self.expected) // self.target.nbytes}"
 
     # --- running -----------------------------------------------------------------------------------------------------
 
@@ -125,12 +135,18 @@ def ops(src, dst):
 def k(x: pl.Tensor[[{sources}, {ROW}], pl.DT_UINT8], y: pl.Tensor[[{results}, {ROW}], pl.DT_UINT8]):
     st = pl.TileType(shape=[{sources}, {ROW}], dtype=pl.DT_UINT8, target_memory=pl.MemorySpace.Vec)
     dt = pl.TileType(shape=[{results}, {ROW}], dtype=pl.DT_UINT8, target_memory=pl.MemorySpace.Vec)
+    sv = pl.TileType(shape=[{sources}, {ROW // self.source.nbytes}], dtype=pl.{self.source.name},
+                     target_memory=pl.MemorySpace.Vec)
+    dv = pl.TileType(shape=[{results}, {ROW // self.target.nbytes}], dtype=pl.{self.target.name},
+                     target_memory=pl.MemorySpace.Vec)
     a = pl.make_tile_group(type=st, addrs=0, mutex_ids=[0])
     b = pl.make_tile_group(type=dt, addrs={SOURCE_ROWS * ROW}, mutex_ids=[1])
+    typed_a = pl.make_tile_group(type=sv, addrs=0, mutex_ids=[0])
+    typed_b = pl.make_tile_group(type=dv, addrs={SOURCE_ROWS * ROW}, mutex_ids=[1])
     with pl.section_vector():
         pl.load(a.current(), x, [0, 0])
         pl.load(b.current(), y, [0, 0])
-        ops(a.current(), b.current())
+        ops(typed_a.current(), typed_b.current())
         pl.store(y, b.current(), [0, 0])
 """
         x = np.frombuffer(b"".join(self.rows) + bytes(2 * ROW), np.uint8).reshape(sources, ROW).copy()

@@ -59,7 +59,7 @@ from pypto_pro.ir.printer import print_expr, print_type
 from pypto_pro.ir.types import ArrayType, GroupType, PtrType, ScalarType, StructType, TensorType, TileType
 
 Lookup = Callable[[str], Any]
-"""The op table's look-up by name: an entry with `data_params`, `keywords`, `results`, or None."""
+"""The op table's look-up by name: an entry with `data_params`, `keywords`, `results`, `more_results`, or None."""
 
 
 @dataclass(frozen=True)
@@ -321,7 +321,7 @@ def ops_match_the_table(scene: Scene) -> Iterator[Complaint]:
         names, wanted = {name for name, _ in stmt.attrs}, {p.name for p in entry.keywords}
         if names != wanted:
             yield stmt.span, f"`{stmt.name}` has the keywords {sorted(wanted)}, found {sorted(names)}"
-        if stmt.results and len(stmt.results) != entry.results:
+        if stmt.results and not 0 <= len(stmt.results) - entry.results <= entry.more_results:
             yield stmt.span, f"`{stmt.name}` gives {entry.results} values, found {len(stmt.results)}"
 
 

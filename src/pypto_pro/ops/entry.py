@@ -247,6 +247,7 @@ class OpEntry:
     copies: bool = False  # moves bits unchanged: undefined bytes travel instead of being reported
     tolerance: Tolerance | None = None
     results: int = 0  # how many values it returns (element reads, registers)
+    more_results: int = 0  # register ops: how many values more they give where more targets are named
     reads_target: bool = False  # register ops: what the target held before is an operand
     node: str | None = None  # constructs and sync: the IR node that represents it
     facets: dict[str, Facet] = field(default_factory=dict)

@@ -87,7 +87,7 @@ def gather(
     vf.depends_on_data()
     if isinstance(src, RegArg):
         lanes = pattern(src)
-        found: Array = lanes[indices.lanes % lanes.size]
+        found: Array = lanes[indices.lanes.astype(np.int64) % lanes.size]
         return found
     assert mask is not None
     if data_copy_mode is DataCopyMode.DATA_BLOCK_LOAD:

@@ -80,7 +80,7 @@ def access_start(vf: Registers, tile: TileArg, step: int, post_update: bool) -> 
 # --- load_align ------------------------------------------------------------------------------------------------------
 
 
-@defvf("vf.load_align", family="vf.load", copies=True)
+@defvf("vf.load_align", family="vf.load", copies=True, more_results=1)
 def load_align(
     vf: Registers, src: UbIn, offset: Offset = None, *, dtype: RegisterDtype = None, dist: Dist = None,
     data_copy_mode: CopyMode = None, block_stride: Stride = None, repeat_stride: Stride = None,

@@ -199,7 +199,8 @@ Merge: TypeAlias = Annotated[MergeMode | None, Keyword(enum=MergeMode)]
 
 def defvf(
     name: str, *, family: str, aliases: tuple[str, ...] = (), copies: bool = False,
-    tolerance: Tolerance | None = None, results: int = 1, reads_target: bool = False,
+    tolerance: Tolerance | None = None, results: int = 1, more_results: int = 0,
+    reads_target: bool = False,
 ) -> Callable[[Facet], OpEntry]:
     """Register the decorated function (its first parameter is `Registers`) as the meaning of a register op."""
 
@@ -209,7 +210,7 @@ def defvf(
         return register(
             OpEntry(
                 name, params, body, PipeType.V, Section.VECTOR, family, "op", aliases, doc, copies, tolerance, results,
-                reads_target=reads_target,
+                more_results=more_results, reads_target=reads_target,
             )
         )
 

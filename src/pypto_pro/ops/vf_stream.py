@@ -151,6 +151,11 @@ def load_unalign_init(vf: Registers) -> UnalignArg:
     return UnalignArg()
 
 
+@load_unalign_init.result_type
+def _(targets: tuple[Type | None, ...], **_: Any) -> tuple[UnalignRegType, ...]:
+    return (UnalignRegType(is_store=False),)
+
+
 @load_unalign_init.lower
 def _(k: VectorUnitBuilder) -> None:
     k.give_staging()
