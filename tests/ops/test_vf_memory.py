@@ -142,7 +142,8 @@ def test_masks_in_memory() -> None:
     p.emit(f"vf.store_align({p.check_bytes(whole + rest, 'mask store')}, {name})")
     ignored = p.check_bytes(whole + rest, "an offset of a mask store is ignored")
     p.emit(f"vf.store_align({ignored}, {name}, 64)")
-    p.emit(f"vf.store_align({p.check_bytes(half + bytes([UNTOUCHED] * 240), 'packed')}, {name}, dist=pl.StoreDist.PACK)")
+    packed = p.check_bytes(half + bytes([UNTOUCHED] * 240), "packed mask store")
+    p.emit(f"vf.store_align({packed}, {name}, dist=pl.StoreDist.PACK)")
     stepped = p.check_bytes(whole + whole + bytes([UNTOUCHED] * 192), "mask stores with post_update count bytes")
     for _ in range(2):
         p.emit(f"vf.store_align({stepped}, {name}, 32, post_update=True)")
@@ -201,7 +202,8 @@ def test_blocks() -> None:
     old = "data_copy_mode=pl.DataCopyMode.DATA_BLOCK_LOAD"
     for stride, keyword in ((0, mode), (1, old), (5, mode)):
         name = p.name()
-        p.emit(f"{name} = vf.load_align({tile}, {p.load_mask(mask)}, dtype=pl.DT_FP16, {keyword}, block_stride={stride})")
+        keywords = f"dtype=pl.DT_FP16, {keyword}, block_stride={stride}"
+        p.emit(f"{name} = vf.load_align({tile}, {p.load_mask(mask)}, {keywords})")
         parts = [data[32 * g * stride : 32 * g * stride + 32] if on[g] else bytes(32) for g in range(8)]
         p.check(name, Reg.of(D.DT_FP16, b"".join(parts)), f"block load {stride}")
     every = p.load_mask([1] * 256)

@@ -11,7 +11,7 @@ from pypto_pro.enums import MaskWidth
 from pypto_pro.hw.a5 import REGISTER_BYTES
 from pypto_pro.ir.types import AddrRegType, MaskType, Type
 from pypto_pro.ops import vf_rules as rules
-from pypto_pro.ops.entry import Keyword, Kind, Operand, Role
+from pypto_pro.ops.entry import Keyword, Kind, Operand, Role, Section, construct
 from pypto_pro.ops.vf_builder import VectorUnitBuilder
 from pypto_pro.ops.vf_operands import AddrArg, MaskArg, Registers, Scalar, defvf
 
@@ -21,6 +21,13 @@ MASK_BITS = 128
 OptionalScalar = Annotated[int | None, Operand(frozenset({Kind.SCALAR}), Role.IN)]
 OffsetDtype = Annotated[DataType | None, Keyword(enum=DataType)]
 Width = Annotated[MaskWidth | None, Keyword(enum=MaskWidth)]
+
+
+for _name, _doc in {
+    "reg_tensor": "The type of a vector register, 256 bytes of one dtype; the assignment form of an op makes one.",
+    "mask_reg": "The type of a predicate, one bit a register byte; create_mask, comparisons and others make one.",
+}.items():
+    construct(f"vf.{_name}", family="vf.register", section=Section.VECTOR, doc=_doc)
 
 
 @defvf("vf.create_addr_reg", family="vf.register")
