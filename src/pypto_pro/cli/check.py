@@ -5,11 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import runpy
 import sys
-import traceback
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -47,11 +44,15 @@ def command(
     with environment(settings):
         failure = run_script(script, args, reports, quiet=machine_readable)
     findings = merged(reports)
-    document = {"launches": len(reports), "findings": findings, "looked_at": [r.looked_at for r in reports]}
     if as_json:
         from pypto_pro.diag.render_json import to_json
 
-        document |= {"findings": to_json(findings), "script_failed": failure is not None}
+        document = {
+            "launches": len(reports),
+            "findings": to_json(findings),
+            "looked_at": [r.looked_at for r in reports],
+            "script_failed": failure is not None,
+        }
         click.echo(json.dumps(document, indent=2))
     elif as_sarif:
         from pypto_pro import __version__
@@ -91,26 +92,24 @@ def environment(settings: dict[str, Any]) -> Iterator[None]:
 
 def run_script(script: str, args: tuple[str, ...], reports: list[Report], *, quiet: bool) -> str | None:
     """Run the script as `python SCRIPT ARGS` would. What went wrong with it, None when nothing did."""
-    import pypto_pro.torch_shim  # noqa: F401  (device scripts are checked unedited, as `run` runs them)
+    from pypto_pro.cli.scripts import describe, run_as_main
     from pypto_pro.diag.errors import DiagnosticError
     from pypto_pro.runtime.checking import collecting, rejected
 
-    argv, path = sys.argv, sys.path[:]
-    sys.argv = [script, *args]
-    sys.path[0] = str(Path(script).resolve().parent)
+    argv, path, main = sys.argv, sys.path[:], sys.modules["__main__"]
     out = contextlib.redirect_stdout(sys.stderr) if quiet else contextlib.nullcontext()
     try:
         with out, collecting(lambda report: took(report, reports)):
-            runpy.run_path(script, run_name="__main__")
+            run_as_main(script, args)
     except DiagnosticError as error:
         reports.append(rejected(error))
     except SystemExit as ended:
         if ended.code not in (None, 0):
             return f"{script} ended with status {ended.code}"
-    except Exception:
-        return f"{script} failed:\n{traceback.format_exc()}"
+    except Exception as error:
+        return f"{script} failed:\n{describe(error, script)}"
     finally:
-        sys.argv, sys.path[:] = argv, path
+        sys.argv, sys.path[:], sys.modules["__main__"] = argv, path, main
     return None
 
 

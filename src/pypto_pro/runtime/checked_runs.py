@@ -5,16 +5,22 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from pypto_pro.analysis.coverage import find_unreached
+from pypto_pro.analysis.dependence import reads_deciding
 from pypto_pro.diag import Diagnostic
 from pypto_pro.diag.errors import DiagnosticError
 from pypto_pro.ir.launch import BufferValue, Launch
-from pypto_pro.ir.nodes import Kernel
+from pypto_pro.ir.nodes import Kernel, Op
+from pypto_pro.runtime.findings import as_finding
 from pypto_pro.runtime.notes import notes_of
 from pypto_pro.runtime.options import Options
 from pypto_pro.runtime.placement import placement_findings
 from pypto_pro.runtime.specialise import written_params
+
+if TYPE_CHECKING:
+    from pypto_pro.interp.checks import Checker
 
 
 @dataclass
@@ -23,6 +29,23 @@ class LookedAt:
 
     runs: list[dict[str, Any]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    ran: set[int] = field(default_factory=set)
+    """Ids of the statements that some run reached."""
+
+    def saw(self, checker: Checker) -> None:
+        """Take over what one run saw."""
+        self.ran |= {id(site.node) for site in checker.sites}
+        for text in checker.remarks():
+            if text not in self.notes:
+                self.notes.append(text)
+
+    def conclude(self, kernel: Kernel) -> None:
+        """Say what the runs did not see, and whether their order holds for other schedules."""
+        if all(run["finished"] for run in self.runs):
+            unseen = find_unreached(kernel, lambda stmt: id(stmt) in self.ran)
+            if unseen:
+                self.notes.append("not seen: " + "; ".join(unseen))
+        self.notes.append(verdict(kernel))
 
     def as_dict(self, kernel: Kernel, launch: Launch) -> dict[str, Any]:
         """The record of a report."""
@@ -39,6 +62,20 @@ class LookedAt:
             "runs": self.runs,
             "notes": self.notes,
         }
+
+
+def verdict(kernel: Kernel) -> str:
+    """For which runs the order that was found holds."""
+    control = [span for p in kernel.programs for span in reads_deciding(p.body)]
+    addresses = [span for p in kernel.programs for span in reads_deciding(p.body, (Op,))]
+    if control:
+        lines = ", ".join(str(line) for line in sorted({span.line for span in control}))
+        return f"branches or signals depend on data read at line {lines}: the order holds for the data of this launch"
+    text = "no branch and no signal depends on data: what is said about order holds for every schedule of this launch"
+    if addresses:
+        lines = ", ".join(str(line) for line in sorted({span.line for span in addresses}))
+        text += f"; addresses depend on data read at line {lines}"
+    return text
 
 
 def schedules(chosen: Options) -> Iterator[tuple[str, int]]:
@@ -66,10 +103,12 @@ def run_checked(kernel: Kernel, launch: Launch, chosen: Options, looked: LookedA
             found = checker.findings
         except DiagnosticError as error:
             run["finished"] = False
-            found = [error.diagnostic, *checker.findings]
+            found = [as_finding(error), *checker.findings]
         looked.runs.append(run)
+        looked.saw(checker)
         for finding in found:
             findings.setdefault(_key(finding), finding)
+    looked.conclude(kernel)
     return placement_findings(kernel, [*findings.values(), *notes_of(kernel)])
 
 

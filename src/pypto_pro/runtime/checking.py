@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from pypto_pro.diag import Diagnostic, Severity
@@ -18,6 +18,7 @@ from pypto_pro.ir.launch import Launch
 from pypto_pro.ir.nodes import Kernel
 from pypto_pro.runtime import options
 from pypto_pro.runtime.checked_runs import LookedAt, run_checked
+from pypto_pro.runtime.findings import as_finding
 from pypto_pro.runtime.jit import JitKernel, Launcher
 from pypto_pro.runtime.options import Options
 
@@ -108,13 +109,3 @@ def launch(kernel: Kernel, values: Launch, chosen: Options) -> None:
     errors = [f for f in report.findings if f.severity is Severity.ERROR]
     if errors:
         raise CheckError.from_findings(report.findings)
-
-
-def as_finding(error: DiagnosticError) -> Diagnostic:
-    """An exception of the package as a finding: what a rule said, without the name of the exception it raised."""
-    found = error.diagnostic
-    rule = type(error.__cause__).__name__
-    if error.__cause__ is None or f"{rule}: " not in found.message:
-        return found
-    message = found.message.replace(f"{rule}: ", "", 1).removesuffix(f" (in kernel `{found.kernel}`)")
-    return replace(found, message=message, title="")

@@ -1,4 +1,4 @@
-"""Notes of a check that need no run: ops without a lock, module constants that changed since the kernel was compiled."""
+"""Notes of a check that need no run: ops without a lock, module constants that changed after the compile."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def stale_captures(kernel: Kernel) -> list[Diagnostic]:
             kernel.span.labelled(f"compiled with {name} = {then}"),
             notes=("a specialisation reads constants once, when it is compiled; the device does the same",),
             help=f"make `{name}` a parameter, a tiling key or tiling data",
-        )  # fmt: skip
+        )
         for name, then in kernel.captured
         if name in now and repr(now[name]) != then
     ]

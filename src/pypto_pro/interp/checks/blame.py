@@ -1,4 +1,4 @@
-"""Which race explains a later finding: the same instruction lost it, or the core goes on with a value it read in one."""
+"""Which race explains a later finding: the same instruction lost it, or its core goes on with what it read there."""
 
 from __future__ import annotations
 

@@ -30,6 +30,7 @@ class CounterState:
     worst_set: Instr | None = None
     senders: dict[tuple[Site, Core], int] = field(default_factory=dict)
     last_wait: Instr | None = None
+    last_set: Instr | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -81,6 +82,7 @@ class Counters:
 
     def _credit(self, instr: Instr, credit: Credit) -> None:
         state = self.state(credit.counter)
+        self._note_order(credit, state)
         known = sum(
             bisect_right(numbers, max(known_of(s.mark, agent) for s in credit.senders))
             for agent, numbers in state.waits.items()
@@ -91,6 +93,15 @@ class Counters:
         for sender in credit.senders:
             place = (sender.site, sender.core)
             state.senders[place] = state.senders.get(place, 0) + 1
+
+    def _note_order(self, credit: Credit, state: CounterState) -> None:
+        """Credits of two senders that nothing orders: which of them a wait takes is open."""
+        before, sender = state.last_set, credit.senders[0]
+        if before is not None and before.pipe is not sender.pipe and len(credit.senders) == 1:
+            agent = before.core.index * LANES + before.site.lane
+            if known_of(sender.mark, agent) < before.number:
+                self.ambiguous.add(credit.counter.name)
+        state.last_set = sender
 
     # --- waits ------------------------------------------------------------------------------------------------------
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 from pypto_pro.diag import Diagnostic, Span
-from pypto_pro.enums import CoreKind, CrossCoreSyncMode
+from pypto_pro.enums import CoreKind, CrossCoreSyncMode, PipeType
 from pypto_pro.hw.a5 import UNICAST_AIV1_STEP
 from pypto_pro.interp.checks import near_miss, words
 from pypto_pro.interp.checks.book import Book, Entry, make
@@ -158,16 +159,16 @@ class Deadlocks:
             sender = credit.senders[0]
             if mode is UNICAST and credit.mode is UNICAST and near_miss.are_twins(credit.counter, counter):
                 key = frozenset((instr.site.span, sender.site.span))
-                return self.book.add("unicast_mapping", key, lambda s=sender: self._unicast(instr, counter, s))  # type: ignore[misc]
+                return self.book.add("unicast_mapping", key, partial(self._unicast, instr, sender))
         for credit in spare:
             sender = credit.senders[0]
             if credit.mode is not mode and sender.args[0] % UNICAST_AIV1_STEP == instr.args[0] % UNICAST_AIV1_STEP:
                 key = frozenset((instr.site.span, sender.site.span))
-                return self.book.add("mode_mismatch", key, lambda s=sender, m=credit.mode: mode_mismatch(  # type: ignore[misc]
-                    instr, s.site, s.core, m, mode, taken=False))  # fmt: skip
-        return self._arrival(instr, counter, mode)
+                describe = partial(mode_mismatch, instr, sender.site, sender.core, credit.mode, mode, taken=False)
+                return self.book.add("mode_mismatch", key, describe)
+        return self._arrival(instr, mode)
 
-    def _arrival(self, instr: Instr, counter: Counter, mode: CrossCoreSyncMode) -> Entry | None:
+    def _arrival(self, instr: Instr, mode: CrossCoreSyncMode) -> Entry | None:
         """Arrivals at a rendezvous on the same id, when the wait asks for a signal of the block."""
         for group in self.machine.rendezvous.values():
             for arrivals in group.arrivals.values():
@@ -175,11 +176,11 @@ class Deadlocks:
                     sent = getattr(sender.site.node, "mode", None)
                     if isinstance(sent, CrossCoreSyncMode) and sent is not mode and sender.args[0] == instr.args[0]:
                         key = frozenset((instr.site.span, sender.site.span))
-                        return self.book.add("mode_mismatch", key, lambda s=sender, m=sent: mode_mismatch(  # type: ignore[misc]
-                            instr, s.site, s.core, m, mode, taken=False))  # fmt: skip
+                        describe = partial(mode_mismatch, instr, sender.site, sender.core, sent, mode, taken=False)
+                        return self.book.add("mode_mismatch", key, describe)
         return None
 
-    def _unicast(self, wait: Instr, counter: Counter, sender: Instr) -> Diagnostic:
+    def _unicast(self, wait: Instr, sender: Instr) -> Diagnostic:
         """The two ids of a UNICAST pair do not belong together."""
         vector = wait.core if wait.core.kind is CoreKind.VECTOR else sender.core
         cube = sender if vector is wait.core else wait
@@ -215,9 +216,8 @@ class Deadlocks:
         for wait in shown:
             if wait.instr.site.span not in seen and len(spans) < SHOWN:
                 seen.add(wait.instr.site.span)
-                spans.append(wait.instr.site.span.labelled(
-                    f"{words.pipe(wait.instr)} of {words.short(wait.blocked.core)} waits for {target_name(wait)}"
-                ))  # fmt: skip
+                who = f"{words.pipe(wait.instr)} of {words.short(wait.blocked.core)}"
+                spans.append(wait.instr.site.span.labelled(f"{who} waits for {target_name(wait)}"))
         cores = words.cores_text(dict.fromkeys(w.blocked.core for w in circle))
         whom = "each other" if len({w.blocked.core for w in circle}) > 1 else "themselves"
         return make(
@@ -248,7 +248,21 @@ def chain(circle: list[Wait], first: Wait) -> Iterable[str]:
         goal = came.get(goal)
     for wait in (first, *reversed(path)):
         who = f"{words.pipe(wait.instr)} of {words.short(wait.blocked.core)}"
-        yield f"line {_line(wait.instr)}: {who} waits for {target_name(wait)}"
+        yield f"line {_line(wait.instr)}: {who} waits for {target_name(wait)}{answer(wait)}"
+
+
+def answer(wait: Wait) -> str:
+    """Who would end a wait, as a clause behind it."""
+    signal = wait.signal
+    if signal is not None:
+        pipe = f"{words.pipe(signal)} of {words.short(signal.core)}"
+        if signal.site.kind is Kind.LOCK:
+            return f", whose turn before is queued on {pipe} (line {_line(signal)})"
+        verb = "unlocks" if signal.site.kind is Kind.UNLOCK else "signals"
+        return f", which line {_line(signal)} {verb} on {pipe}"
+    if wait.waits_for and wait.waits_for[0].instr.site.lane == PipeType.S.value:
+        return f", which S of {words.short(wait.waits_for[0].blocked.core)} has not issued yet"
+    return ""
 
 
 def target_name(wait: Wait) -> str:

@@ -188,7 +188,8 @@ class CallDefinedness:
         found = plane[max(address, 0) : address + size]
         if found.size != size or not found.any():
             return None  # outside UB is an error of its own
-        return found != 0
+        undefined: NDArray[np.bool_] = found != 0
+        return undefined
 
     def _apply(self, instr: Instr, plane: Plane) -> None:
         site = instr.site

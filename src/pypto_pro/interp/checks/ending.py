@@ -40,7 +40,12 @@ class Ending:
         self._causes()
 
     def _causes(self) -> None:
-        """A set that may meet its flag follows from a race that the same missing edge explains."""
+        """A set that may meet its flag, and undefined bytes that were read too early, follow from a race."""
+        for entry in self.book.of("uninitialised_read"):
+            place = entry.diagnostic.spans[0].labelled("")
+            for pair in self.races.pairs.values():
+                if entry.cause is None and pair.reads and pair.second.site.span == place:
+                    entry.cause = pair.entry
         for double in self.signals.double_sets:
             flag = double.flag
             for pair in self.races.pairs.values():

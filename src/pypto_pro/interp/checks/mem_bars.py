@@ -73,8 +73,9 @@ class MemBars:
                 loads[where] = number
 
     def _meet(
-        self, instr: Instr, plan: CallPlan, later: RegisterAccess, numbers: NDArray[np.int32], ordered: int, barrier: int
-    ) -> None:
+        self, instr: Instr, plan: CallPlan, later: RegisterAccess, numbers: NDArray[np.int32], ordered: int,
+        barrier: int,
+    ) -> None:  # fmt: skip
         """Earlier accesses of the same bytes, by their place in the trace; those up to `ordered` are in order."""
         if not numbers.size or int(numbers.max()) <= ordered:
             return

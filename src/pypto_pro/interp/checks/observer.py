@@ -31,14 +31,14 @@ from pypto_pro.interp.checks.values import Values, set_status
 from pypto_pro.interp.observer import Observer
 from pypto_pro.interp.services import ServiceSite, dcci
 from pypto_pro.interp.sites import Kind, OpSite, Site
-from pypto_pro.ir.nodes import Kernel
+from pypto_pro.ir.nodes import Debug, Kernel
 
 if TYPE_CHECKING:
     from pypto_pro.interp.machine import Instr, Machine
     from pypto_pro.interp.result import RunResult
     from pypto_pro.interp.sites import Overrun
-    from pypto_pro.ops.entry import Caution
     from pypto_pro.interp.sync import Counter, Credit, Flag, Mutex, UnitFlag
+    from pypto_pro.ops.entry import Caution
 
 S = PipeType.S.value
 
@@ -52,6 +52,7 @@ class Checker(Observer):
         self.sites: dict[Site, None] = {}
         """Everything that was issued at least once."""
         self.finished = False
+        self.dumps = False
         self.holes: list[str] = []
         """Outputs with unwritten bytes, in words."""
 
@@ -59,6 +60,15 @@ class Checker(Observer):
     def findings(self) -> list[Diagnostic]:
         """What was found, worst first."""
         return self.book.findings()
+
+    def remarks(self) -> list[str]:
+        """What the run showed that is no finding, one clause each."""
+        found = list(self.holes)
+        found += [f"{name} is used from several pipes in no fixed order: the order seen was taken"
+                  for name in sorted(self.counters.ambiguous)]  # fmt: skip
+        if self.dumps:
+            found.append("dump_data waits for all pipes of its core: it may hide races around it")
+        return found
 
     # --- the launch -------------------------------------------------------------------------------------------------
 
@@ -185,6 +195,7 @@ class Checker(Observer):
 
     def barrier(self, instr: Instr) -> None:
         self.signals.barrier(instr)
+        self.dumps = self.dumps or isinstance(instr.site.node, Debug)
         if instr.site.kind is Kind.SYNC_ALL:
             self.ids.residency(instr, "`sync_all`")
 

@@ -8,6 +8,7 @@ counted.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -84,7 +85,7 @@ class Outputs:
                 missing.setdefault(key, []).extend(found)
                 first.setdefault(key, suspect)
         for key, ranges in missing.items():
-            self.book.add("unwritten_output", key, lambda s=first[key], r=union(ranges): self._describe(s, r))  # type: ignore[misc]
+            self.book.add("unwritten_output", key, partial(self._describe, first[key], union(ranges)))
 
     def _unwritten(self, suspect: Suspect) -> list[tuple[int, int]]:
         """Bytes the full tile would have written, inside the tensor's memory, that no store wrote."""
@@ -107,12 +108,12 @@ class Outputs:
         when = ", ".join(f"{n}={v}" for n, v in zip(suspect.place.loops, suspect.trips, strict=False))
         return make(
             "unwritten_output",
-            f"{count} elements of `{tensor.name}` are never written: this `{instr.site.name}` moves {tile.vr} x {tile.vc}"
-            f" of its {rows} x {cols} tile",
+            f"{count} elements of `{tensor.name}` are never written: this `{instr.site.name}` moves"
+            f" {tile.vr} x {tile.vc} of its {rows} x {cols} tile",
             instr.site.span.labelled(words.party(f"used valid shape ({tile.vr}, {tile.vc})", instr)),
             suspect.place.span.labelled(f"set here in {when}" if when else "set here"),
-            notes=(f"{words.bytes_text(GM, ranges, self.machine.buffers)}; a valid shape stays with its tile until it is"
-                   " set again",),
+            notes=(f"{words.bytes_text(GM, ranges, self.machine.buffers)}; a valid shape stays with its tile until it"
+                   " is set again",),
             help="set the valid shape in every round, not only in the last",
             core=words.short(instr.core), pipes=(words.pipe(instr),),
         )  # fmt: skip

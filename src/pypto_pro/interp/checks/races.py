@@ -20,6 +20,7 @@ from pypto_pro.layouts import is_fractal
 from pypto_pro.ops.operands import tile_geometry
 
 RECENT = 64
+TURNED = {"read": "overwrite", "overwrite": "read", "write": "write"}
 VERBS = {"read": ("written", "read"), "write": ("written", "written"), "overwrite": ("read", "written")}
 
 
@@ -39,11 +40,12 @@ class Collision:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A reported race, for whoever asks later what it explains."""
+    """A reported race, for whoever asks later what it explains; `reads`: the second one reads."""
 
     first: Instr
     second: Instr
     entry: Entry
+    reads: bool
 
 
 class Races:
@@ -148,10 +150,12 @@ class Races:
 
     def _race(self, first: Instr, first_cell: Cell, second: Instr, second_cell: Cell, what: str) -> None:
         key = frozenset((first.site.span, second.site.span))
-        if what == "overwrite" and first.core is not second.core:  # across cores the reader is meant to come second
-            first, first_cell, second, second_cell, what = second, second_cell, first, first_cell, "read"
+        # within a core the order of issue says who is first; across cores the reader is meant to come second
+        late = second.number < first.number if first.core is second.core else what == "overwrite"
+        if late:
+            first, first_cell, second, second_cell, what = second, second_cell, first, first_cell, TURNED[what]
         entry = self.book.add("race", key, lambda: self._describe(first, first_cell, second, second_cell, what))
-        self.pairs.setdefault((first.site.span, second.site.span), Pair(first, second, entry))
+        self.pairs.setdefault((first.site.span, second.site.span), Pair(first, second, entry, what == "read"))
         if what == "read":
             self.blame.raced(second, entry)
             if second.site.pipe is PipeType.S:
@@ -179,10 +183,11 @@ class Races:
             if inner is not None:
                 spans.append(inner.labelled(f"inside `{instr.site.name}`"))
         notes, near = self._near_miss(first, second)
+        a, b = _line(first), _line(second)
+        pair = f"line {a} before line {b}" if a != b else "the two"
         return make(
             "race", message, *spans, *near,
-            notes=(f"{self._where(first_cell, second_cell)}; nothing orders line {_line(first)} before line"
-                   f" {_line(second)}", *notes),
+            notes=(f"{self._shared(first, first_cell, second, second_cell)}; nothing orders {pair}", *notes),
             help=mend(first, second),
             severity=self._severity(first, first_cell, second, second_cell),
             core=words.short(second.core), pipes=(words.pipe(second), words.pipe(first)),
@@ -203,6 +208,13 @@ class Races:
     def _where(self, first: Cell, second: Cell) -> str:
         store: Storage = second.store.store
         return words.bytes_text(store, words.overlap(first.region, second.region), self.machine.buffers)
+
+    def _shared(self, first: Instr, first_cell: Cell, second: Instr, second_cell: Cell) -> str:
+        """The bytes two instructions share, and their names when each calls them differently."""
+        store: Storage = second_cell.store.store
+        names = [words.name_of(i, store, c.region) for i, c in ((first, second_cell), (second, first_cell))]
+        aliases = f", which are {names[0]} and {names[1]}" if names[0] != names[1] else ""
+        return self._where(first_cell, second_cell) + aliases
 
     def _near_miss(self, first: Instr, second: Instr) -> tuple[tuple[str, ...], tuple[Span, ...]]:
         """A wait on the wrong pipe, or a signal from the wrong pipe, that was meant to order the two."""
@@ -242,8 +254,8 @@ class Races:
                 " writing it",
                 second.site.span.labelled(words.party("written", second, first.core)),
                 first.site.span.labelled(words.party("written", first, second.core)),
-                notes=(f"{self._where(first_cell, second_cell)}; {pipe} keeps several transfers in flight, so the first"
-                       " may land last",),
+                notes=(f"{self._shared(first, first_cell, second, second_cell)}; {pipe} keeps several transfers in"
+                       " flight, so the first may land last",),
                 help=f"put pl.system.bar_{pipe.lower()}() between line {_line(first)} and line {_line(second)}",
                 core=words.short(second.core), pipes=(pipe,),
             )  # fmt: skip
@@ -261,7 +273,7 @@ class Races:
                 " anything read it",
                 first.site.span.labelled(words.party("loaded", first, second.core)),
                 second.site.span.labelled(words.party("overwritten", second, first.core)),
-                notes=(self._where(first_cell, second_cell),),
+                notes=(self._shared(first, first_cell, second, second_cell),),
                 core=words.short(second.core), pipes=(words.pipe(first), words.pipe(second)),
             )  # fmt: skip
 
@@ -296,7 +308,8 @@ class Races:
             acc = store.space is MemorySpace.Acc
             return make(
                 "stride_mismatch",
-                f"`{second.site.name}` reads {name} with a row pitch of {reads}, `{first.site.name}` wrote it with {wrote}",
+                f"`{second.site.name}` reads {name} with a row pitch of {reads}, `{first.site.name}` wrote it with"
+                f" {wrote}",
                 second.site.span.labelled(f"read here on {words.pipe(second)}, {reads} rows from one column of boxes to"
                                           " the next"),
                 first.site.span.labelled(f"written here on {words.pipe(first)}, with {wrote} rows"),

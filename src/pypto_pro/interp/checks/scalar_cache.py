@@ -131,6 +131,7 @@ class ScalarCaches:
             verb = "reads" if reads else "writes"
             by = " through S" if writer.site.lane == S else ""
             to = " through S" if instr.site.lane == S else ""
+            where = words.bytes_text(GM, words.overlap(near.region, cell.region), self.machine.buffers)
             missing = [*(["none after the write"] if unflushed else []), *(["none before the read"] if stale else [])]
             calls = [f"pl.system.dcci after line {writer.site.span.line}"] if unflushed else []
             calls += [f"pl.system.dcci before line {instr.site.span.line}"] if stale else []
@@ -140,8 +141,8 @@ class ScalarCaches:
                 f" lies between: {', '.join(missing)}",
                 instr.site.span.labelled(words.party("read" if reads else "written", instr, writer.core)),
                 writer.site.span.labelled(words.party("written", writer, instr.core)),
-                notes=(f"{words.bytes_text(GM, words.overlap(near.region, cell.region), self.machine.buffers)}; the two"
-                       " are ordered, but each core has a data cache for scalar accesses, which barriers do not touch",),
+                notes=(f"{where}; the two are ordered, but each core has a data cache for scalar accesses, which barriers"
+                       " do not touch",),
                 help=" and ".join(calls) + ", on the core that makes the access",
                 core=words.short(instr.core), pipes=(words.pipe(instr), words.pipe(writer)),
             )  # fmt: skip
@@ -162,8 +163,8 @@ class ScalarCaches:
                 f" line of {name} through S, in no order",
                 instr.site.span.labelled(words.party("written", instr, other.core)),
                 other.site.span.labelled(words.party("written", other, instr.core)),
-                notes=(f"{words.bytes_text(GM, ranges, self.machine.buffers)}; whole lines go back to memory, so one of the"
-                       " writes may be lost",),
+                notes=(f"{words.bytes_text(GM, ranges, self.machine.buffers)}; whole lines go back to memory, so one of"
+                       " the writes may be lost",),
                 help=f"give each core elements {LINE} bytes apart, or store them with a DMA store",
                 core=words.short(instr.core), pipes=(words.pipe(instr), words.pipe(other)),
             )  # fmt: skip

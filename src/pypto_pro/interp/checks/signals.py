@@ -103,7 +103,8 @@ class Signals:
                 "set_of_set_flag",
                 f"this `sync_src`{rounds} may find flag {sets} -> {waits} {flag.event} still set",
                 *spans, notes=(f"{note}; a flag is one bit, so the second set would be lost",),
-                help=f"let {sets} wait for a signal {waits} sends after its sync_dst, or give {who} different event ids",
+                help=f"let {sets} wait for a signal {waits} sends after its sync_dst,\n"
+                f"or give {who} different event ids",
                 core=words.short(instr.core), pipes=(sets, waits),
             )  # fmt: skip
 

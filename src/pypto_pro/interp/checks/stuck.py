@@ -29,6 +29,8 @@ class Wait:
     """Cores that would have to take part and have ended or cannot."""
     orphaned: bool = False
     """Nobody is left who would signal it."""
+    signal: Instr | None = None
+    """The queued instruction that would end it."""
 
     @property
     def instr(self) -> Instr:
@@ -58,9 +60,9 @@ class WaitGraph:
         core = wait.blocked.core
         match wait.blocked.waits_for:
             case Flag() as flag:
-                found = self._flag(core, flag)
+                found = self._flag(wait, core, flag)
             case Mutex() as mutex:
-                found = self._mutex(core, mutex)
+                found = self._mutex(wait, core, mutex)
             case Counter() as counter if counter.credits:
                 found = list(self._queued(counter.core, Kind.WAIT_CROSS)) or self._issuer(counter.core)
             case Counter() as counter:
@@ -86,10 +88,11 @@ class WaitGraph:
             if any(i.site.kind is kind for i in pipe.queue):
                 yield pipe
 
-    def _flag(self, core: Core, flag: Flag) -> list[Pipe]:
+    def _flag(self, wait: Wait, core: Core, flag: Flag) -> list[Pipe]:
         for pipe in core.pipes:
             for instr in pipe.queue:
                 if sets_pair(instr.site.node, flag) and instr.args[0] == flag.event:
+                    wait.signal = instr
                     return [pipe]
         written = any(
             isinstance(stmt, SetFlag) and sets_pair(stmt, flag) and may_be(stmt.event, flag.event)
@@ -97,15 +100,18 @@ class WaitGraph:
         )
         return self._issuer(core) if written else []
 
-    def _mutex(self, core: Core, mutex: Mutex) -> list[Pipe]:
+    def _mutex(self, wait: Wait, core: Core, mutex: Mutex) -> list[Pipe]:
         """Whoever has the ticket that must be released next."""
         if mutex.holder is not None:
             pipe = mutex.holder.pipe
-            queued = any(isinstance(i.site.node, Unlock) and i.args[0] == mutex.number for i in pipe.queue)
-            return [pipe] if queued else self._issuer(core) or [pipe]
+            wait.signal = next(
+                (i for i in pipe.queue if isinstance(i.site.node, Unlock) and i.args[0] == mutex.number), None
+            )
+            return [pipe] if wait.signal is not None else self._issuer(core) or [pipe]
         for pipe in core.pipes:
             for instr in pipe.queue:
                 if instr.site.kind is Kind.LOCK and instr.args[0] == mutex.number and instr.ticket == mutex.released:
+                    wait.signal = instr
                     return [pipe]
         return []
 
@@ -120,7 +126,9 @@ class WaitGraph:
             if core is counter.core:
                 continue
             for pipe in core.pipes:
-                if any(counter in reached(i) for i in pipe.queue):
+                signal = next((i for i in pipe.queue if counter in reached(i)), None)
+                if signal is not None:
+                    wait.signal = wait.signal or signal
                     queued.append(pipe)
             if any(self._may_reach(core, stmt, counter) for stmt in self._statements(core)):
                 issuers += self._issuer(core)

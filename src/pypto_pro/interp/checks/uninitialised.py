@@ -45,13 +45,14 @@ class Uninitialised:
         """A copy into a fractal tile read bytes that nobody wrote outside the valid rows: it works on whole boxes."""
         tiles = [a for a in instr.args if isinstance(a, SimTile)]
         boxed = any(is_fractal(tile_geometry(t.type).layout) for t in tiles)
-        source = next((t for t in tiles if t.addr == cells[0].region.start), None)
+        memory: Memory = cells[0].store
+        source = next((t for t in tiles if t.addr == cells[0].region.start and memory.store in t.stores), None)
         if not boxed or source is None or source.vr >= source.type.rows:
             return
         self.book.add("stale_box", instr.site.span, lambda: make(
             "stale_box",
-            f"`{instr.site.name}` works on whole boxes: it reads rows of `{source.name}` beyond the valid {source.vr}, which"
-            " nobody wrote",
+            f"`{instr.site.name}` works on whole boxes: it reads rows of `{source.name}` beyond the valid {source.vr},"
+            " which nobody wrote",
             instr.site.span.labelled(words.party("read", instr)), *beside,
             notes=("the values only reach places outside the valid shape",),
             core=words.short(instr.core), pipes=(words.pipe(instr),),
@@ -121,10 +122,10 @@ def rows_of(instr: Instr, missing: Iterable[tuple[int, int]]) -> str:
     ranges = list(missing)
     for tile in (a for a in instr.args if isinstance(a, SimTile)):
         width = tile.type.cols * tile.type.dtype.bits() // 8
-        if tile.type.cols <= 1 or tile.type.layout is not None and tile.type.layout.name != "ND":
+        if tile.type.cols <= 1 or (tile.type.layout is not None and tile.type.layout.name != "ND"):
             continue
         low, high = ranges[0][0] - tile.addr, ranges[-1][1] - tile.addr
-        if 0 <= low and high <= tile.type.rows * width:
+        if low >= 0 and high <= tile.type.rows * width:
             first, last = low // width, -(-high // width)
             return f"row {first}" if last - first == 1 else f"rows {first}..{last}"
     return ""

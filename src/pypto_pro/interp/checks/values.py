@@ -118,7 +118,7 @@ class Values:
             core=words.short(instr.core), pipes=(words.pipe(instr),),
         ))  # fmt: skip
 
-    # --- NaN and infinity -----------------------------------------------------------------------------------------------
+    # --- NaN and infinity ---------------------------------------------------------------------------------------------
 
     def completed(self, instr: Instr, watched: Watched, touched: Touched) -> None:
         """An op with a float result or source has finished."""
@@ -168,7 +168,7 @@ class Values:
             if not any(e.startswith(f"{place}: `{instr.site.name}` turns") for e in self.last_birth.effects):
                 self.last_birth.effects.append(text)
 
-    # --- other ops ------------------------------------------------------------------------------------------------------
+    # --- other ops ----------------------------------------------------------------------------------------------------
 
     @staticmethod
     def copied(touched: Touched) -> None:

@@ -1,0 +1,18 @@
+"""Exceptions of the package as findings."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pypto_pro.diag import Diagnostic
+from pypto_pro.diag.errors import DiagnosticError
+
+
+def as_finding(error: DiagnosticError) -> Diagnostic:
+    """An exception of the package as a finding: what a rule said, without the name of the exception it raised."""
+    found = error.diagnostic
+    rule = type(error.__cause__).__name__
+    if error.__cause__ is None or f"{rule}: " not in found.message:
+        return found
+    message = found.message.replace(f"{rule}: ", "", 1).removesuffix(f" (in kernel `{found.kernel}`)")
+    return replace(found, message=message, title="")
