@@ -78,6 +78,19 @@ class CheckedTests:
         with self._judged(item, "teardown"):
             return (yield)
 
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """A worker of pytest-xdist hands its counts to the process that reports."""
+        output = getattr(session.config, "workeroutput", None)
+        if output is not None:
+            output["pypto_counts"] = (self.launches, self.findings)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Add the counts of a worker that has ended."""
+        launches, findings = getattr(node, "workeroutput", {}).get("pypto_counts", (0, 0))
+        self.launches += launches
+        self.findings += findings
+
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """How much was looked at."""
         terminalreporter.write_line(f"pypto-pro: {self.launches} launches checked, {self.findings} findings")
