@@ -18,7 +18,7 @@ from pypto_pro.layouts import Axis
 from pypto_pro.native import codecs, exits, frames
 from pypto_pro.native.blocks import MANY_ROWS, Emitter
 from pypto_pro.native.calls import Tensor, Tile
-from pypto_pro.native.emit import I8, VOID, Value, vector
+from pypto_pro.native.emit import I8, VOID, Value, splat, vector
 from pypto_pro.native.exits import Change
 from pypto_pro.native.lanes import Lanes
 from pypto_pro.native.scalars import Scalar
@@ -101,10 +101,16 @@ class Moves(Emitter):
         return None
 
     def _copy_nibbles(self, to: End, of: End, rows: Scalar, cols: Scalar) -> None:
-        """4-bit elements: as bytes where both ends pack pairs along one axis, else one by one."""
+        """4-bit elements: as bytes where both ends pack pairs along one axis, else in squares, or one by one."""
         if to.run_axis != of.run_axis:
-            with self.for_range(0, rows) as i, self.for_range(0, cols) as j:
-                self._nibble(to, of, i, j)
+            squares = (rows % SQUARE == 0) & (cols % SQUARE == 0)
+            for start in (*to.start, *of.start):
+                squares = squares & (self.scalar(start) % SQUARE == 0)
+            with self.code.b.if_else(squares.value) as (yes, no):
+                with yes, self.for_range(0, rows, SQUARE) as i, self.for_range(0, cols, SQUARE) as j:
+                    self._nibble_square(to, of, i, j)
+                with no, self.for_range(0, rows) as i, self.for_range(0, cols) as j:
+                    self._nibble(to, of, i, j)
             return
         axis = of.run_axis
         assert axis is not None
@@ -112,6 +118,24 @@ class Moves(Emitter):
         self.require(*(value % 2 == 0 for value in evens))
         extents = (rows // 2, cols) if axis == ROW else (rows, cols // 2)
         self._copy(packed(to, axis), packed(of, axis), *extents, None)
+
+    def _nibble_square(self, to: End, of: End, i: Scalar, j: Scalar) -> None:
+        """One square of 4-bit elements, unpacked to bytes, transposed, and packed again."""
+        code, b = self.code, self.code.b
+        half = SQUARE // 2
+        lines = []
+        for line in range(SQUARE):
+            at = self._offset(of, i + line, j) if of.run_axis == COL else self._offset(of, i, j + line)
+            pairs = code.load(vector(half, I8), code.at(of.base, (at // 2).value))
+            low, high = b.and_(pairs, splat(pairs.type, 15)), b.lshr(pairs, splat(pairs.type, 4))
+            lines.append(b.shuffle_vector(low, high, _indices(k // 2 + k % 2 * half for k in range(SQUARE))))
+        for line, codes in enumerate(transpose(code, lines)):
+            undefined = ir.Constant(codes.type, ir.Undefined)
+            low, high = (
+                b.shuffle_vector(codes, undefined, _indices(range(first, SQUARE, 2))) for first in (0, 1)
+            )
+            at = self._offset(to, i + line, j) if to.run_axis == COL else self._offset(to, i, j + line)
+            code.store(b.or_(low, b.shl(high, splat(high.type, 4))), code.at(to.base, (at // 2).value))
 
     def _nibble(self, to: End, of: End, i: Scalar, j: Scalar) -> None:
         """to[i, j] = of[i, j], the other half of the byte kept."""
