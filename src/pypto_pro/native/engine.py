@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import math
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -112,8 +116,27 @@ def compile_module(text: str, glue: bool = False) -> bytes:
     return found
 
 
+class OutOfTime(Exception):
+    """The time of `time_bound` is over."""
+
+
+_deadline: ContextVar[float] = ContextVar("pypto_pro_deadline", default=math.inf)
+
+
+@contextmanager
+def time_bound(seconds: float) -> Iterator[None]:
+    """Raise OutOfTime from the first module that would be compiled after `seconds`."""
+    token = _deadline.set(time.monotonic() + seconds)
+    try:
+        yield
+    finally:
+        _deadline.reset(token)
+
+
 def generate(text: str, quick: bool = False) -> bytes:
     """Object code of a module, not cached."""
+    if time.monotonic() > _deadline.get():
+        raise OutOfTime
     machine = _target_machine(0 if quick else 2)
     module = llvm.parse_assembly(text)
     module.verify()

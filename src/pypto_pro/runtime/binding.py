@@ -216,7 +216,7 @@ class ArgumentBinder:
         self.parameters = tuple(ParameterBinder(index, spec, fn) for index, spec in enumerate(specs))
         self._tensors = tuple(p for p in self.parameters if p.spec.kind is ParamKind.TENSOR)
         self._others = tuple(p for p in self.parameters if p.spec.kind is not ParamKind.TENSOR)
-        self._has_static = any(p.spec.open_ended or STATIC in p.spec.dims for p in self._tensors)
+        self.has_static = any(p.spec.open_ended or STATIC in p.spec.dims for p in self._tensors)
         self._quick = tuple((p.index, p.quick()) for p in self._tensors)
 
     def static_from_shapes(self, shapes: Any) -> StaticDims:
@@ -256,7 +256,7 @@ class ArgumentBinder:
                 break
             values[index] = BufferValue(*found)
         static: StaticDims = ()
-        if self._has_static:
+        if self.has_static:
             static = tuple(
                 dim for p in self._tensors if args[p.index] is not None for dim in p.static_dims(_dims(values[p.index]))
             )

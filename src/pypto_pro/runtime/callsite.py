@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from itertools import islice
 from types import FrameType
 
@@ -32,3 +33,12 @@ def call_site(label: str = "", beyond: tuple[str, ...] = ()) -> Span | None:
     line, end_line, column, end_column = positions or (None, None, None, None)
     line = line or frame.f_lineno
     return Span(frame.f_code.co_filename, line, column or 0, end_line or line, end_column or 0, label)
+
+
+def warn_at_caller(message: str) -> None:
+    """A RuntimeWarning at the author's line."""
+    frame = caller()
+    if frame is None:
+        warnings.warn(message, RuntimeWarning, stacklevel=2)
+    else:
+        warnings.warn_explicit(message, RuntimeWarning, frame.f_code.co_filename, frame.f_lineno)

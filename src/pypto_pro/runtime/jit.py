@@ -7,7 +7,7 @@ import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pypto_pro.diag.errors import ArgumentError, ArgumentKindError, UnsupportedFeatureError
 from pypto_pro.dtypes import DataType
@@ -24,6 +24,9 @@ from pypto_pro.runtime.launch_hooks import LaunchEvent
 from pypto_pro.runtime.platform import resolve_arch
 from pypto_pro.runtime.specialise import DatatypeSchema, Signature, Variant, VariantCache
 from pypto_pro.runtime.tilingkey import TilingKeySchema
+
+if TYPE_CHECKING:
+    from pypto_pro.frontend.closure import Captures
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,11 @@ class JitOptions:
     pipeline: PipelineConfig | None = None
     compile_timeout: float | None = None
 
+    @property
+    def deciding(self) -> tuple[Any, ...]:
+        """The options, besides the architecture, that change what is compiled."""
+        return self.auto_mutex, self.pipeline
+
 
 def jit(
     target: Callable[..., Any] | None = None,
@@ -59,8 +67,11 @@ def jit(
     """Make a kernel of a function: `@pl.jit`, `@pl.jit()` or `@pl.jit(option=...)`.
 
     A function without tensor, pointer, dtype or tiling annotations stays plain Python. Raises TypeError for annotations
-    that cannot be evaluated, ValueError for a tiling key or datatype schema that breaks the rules.
+    that cannot be evaluated, ValueError for a tiling key or datatype schema that breaks the rules or a
+    `compile_timeout` that is no number of seconds above 0.
     """
+    if compile_timeout is not None and (isinstance(compile_timeout, bool) or not compile_timeout > 0):
+        raise ValueError(f"compile_timeout is a number of seconds above 0, found {compile_timeout!r}")
     chosen = JitOptions(arch, auto_mutex, name, pipeline, compile_timeout)
     scope = _decorating_scope()
 
@@ -201,20 +212,18 @@ class JitKernel:
         return found
 
     def _make(self, signature: Signature, key: Mapping[str, int] | None) -> Variant:
-        made = self.compile(signature.static, key, signature.datatypes)
-        keep = options.current().keep
-        if keep is not None:
-            from pypto_pro.runtime import artifacts
+        from pypto_pro.runtime.compiling import make_variant  # not before the first compile
 
-            name, file = self.options.name or self.source.name, self.source.fn.__code__.co_filename
-            artifacts.write(keep, name, file, signature, made, self.specs, self.datatype_schema)
-        return Variant.of(made)
+        return make_variant(self, signature, key)
 
     def compile(
         self, static: StaticDims, key: Mapping[str, int] | None, datatypes: tuple[tuple[str, DataType], ...],
-        after: str | None = None,
+        after: str | None = None, captures: Captures | None = None,
     ) -> Kernel:
-        """Read the source for one signature and run the passes (up to `after` only, when given)."""
+        """Read the source for one signature and run the passes (up to `after` only, when given).
+
+        `captures` is told what was read from outside the source.
+        """
         resolve_arch(self.options.arch)
         if self.options.pipeline is not None:
             raise UnsupportedFeatureError(f"`{self.source.name}`: the `pipeline` option is not available yet")
@@ -223,7 +232,8 @@ class JitKernel:
         from pypto_pro.frontend.specialise import Specialisation
 
         special = Specialisation(static, dict(key or {}), dict(datatypes))
-        return passes.run(parse_kernel(self.source, special, auto_mutex=self.options.auto_mutex), after=after)
+        kernel = parse_kernel(self.source, special, auto_mutex=self.options.auto_mutex, captures=captures)
+        return passes.run(kernel, after=after)
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +264,8 @@ class Launcher:
         """Check the arguments, compile if this signature is new, and run to the end."""
         chosen = options.current()
         prepared = self.prepare(args, kwargs)
+        if prepared.variant.watched:
+            prepared.variant.warn_stale(self.kernel.source.name)
         if not launch_hooks.observers:
             executors.run(prepared.variant, prepared.launch, chosen)
             return

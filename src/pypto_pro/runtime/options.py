@@ -35,6 +35,7 @@ class Options:
     threads: int | None = None
     keep: str | None = None
     verify: bool = False
+    compile_timeout: float = 600.0
 
     @property
     def interpreted(self) -> bool:
@@ -86,6 +87,12 @@ def _integer(least: int) -> Callable[[Any], int]:
     return read
 
 
+def _seconds(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | str) or not 0 < float(value) < float("inf"):
+        raise ValueError(value)
+    return float(value)
+
+
 def _optional(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda value: None if value in (None, "") else read(value)
 
@@ -104,6 +111,7 @@ TABLE = (
     Setting("cache_mb", "an int >= 0", "megabytes the cache may take; what was used last stays", _integer(0), False),
     Setting("threads", "an int >= 1", "worker threads of native; default: one a processor", _optional(_integer(1))),
     Setting("keep", "a directory", "where IR and generated code of each compile are written", _optional(_path)),
+    Setting("compile_timeout", "seconds > 0", "how long one compile may take; the option of jit goes first", _seconds),
     Setting("verify", "0, 1", "run the IR verifier after every compiler pass", _flag, False),
 )
 SETTINGS = {setting.name: setting for setting in TABLE}

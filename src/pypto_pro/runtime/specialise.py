@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pypto_pro.diag.names import did_you_mean
 from pypto_pro.dtypes import DataType
@@ -13,6 +15,11 @@ from pypto_pro.ir import walk
 from pypto_pro.ir.nodes import CopyTensor, Kernel, Op, Program, SetField, TensorDecl, Var
 from pypto_pro.ir.types import PtrType, TensorType
 from pypto_pro.runtime.binding import StaticDims
+from pypto_pro.runtime.callsite import warn_at_caller
+
+if TYPE_CHECKING:
+    from pypto_pro.runtime.dependencies import Watched
+    from pypto_pro.runtime.stored import Stored
 
 
 class Signature(NamedTuple):
@@ -63,17 +70,44 @@ class DatatypeSchema:
 
 @dataclass(eq=False)
 class Variant:
-    """One compiled specialisation. `compiled` holds what each executor made of it, by executor name."""
+    """One compiled specialisation. `compiled` holds what each executor made of it, by executor name.
 
-    kernel: Kernel
+    `watched` are the module constants it was compiled with; `key` names its place in the disk cache, None when it has
+    none or is there already; `stored` is what was found there. `seconds_left` bounds the native compile.
+    """
+
+    read: Callable[[], Kernel]
     written: frozenset[int]
+    watched: tuple[Watched, ...] = ()
+    key: str | None = None
+    stored: Stored | None = None
+    seconds_left: float = math.inf
     lock: threading.Lock = field(default_factory=threading.Lock)
     compiled: dict[str, Any] = field(default_factory=dict)
+    told: set[tuple[str, str]] = field(default_factory=set)
 
     @classmethod
-    def of(cls, kernel: Kernel) -> Variant:
+    def of(cls, kernel: Kernel, watched: Iterable[Watched] = (), key: str | None = None) -> Variant:
         """The variant of IR that all passes have run over."""
-        return cls(kernel, frozenset(i for i, p in enumerate(kernel.params) if p in written_params(kernel)))
+        written = frozenset(i for i, p in enumerate(kernel.params) if p in written_params(kernel))
+        names = {name for name, _ in kernel.captured}
+        return cls(lambda: kernel, written, tuple(w for w in watched if w.name in names), key)
+
+    @cached_property
+    def kernel(self) -> Kernel:
+        """The IR after all passes."""
+        return self.read()
+
+    def warn_stale(self, name: str) -> None:
+        """RuntimeWarning at the caller's line for module constants that changed after the compile, once a change."""
+        for constant in self.watched:
+            now = constant.changed()
+            if now is not None and (constant.name, now) not in self.told:
+                self.told.add((constant.name, now))
+                warn_at_caller(
+                    f"global `{constant.name}` is {now} now; `{name}` was compiled with {constant.printed} and keeps "
+                    "that to the end of this process, as on the device"
+                )
 
 
 def written_params(kernel: Kernel) -> frozenset[Var]:
@@ -142,5 +176,8 @@ class VariantCache:
 
     def __len__(self) -> int:
         return len(self._variants)
+
+    def __iter__(self) -> Iterator[Variant]:
+        return iter([*self._variants.values()])
 
 
