@@ -46,7 +46,8 @@ from pypto_pro.ir.nodes import (
     TilePlus,
     Var,
 )
-from pypto_pro.ir.types import ArrayType, ScalarType, StructType, TensorType, TileType, Type
+from pypto_pro.ir.structs import layout_of
+from pypto_pro.ir.types import ScalarType, StructType, TensorType, TileType, Type
 
 
 @dataclass(eq=False)
@@ -232,24 +233,10 @@ def _tensors(ctx: Context, name: str, paths: Sequence[Path], node: ast.AST | Spa
     return Local(target)
 
 
-def leaves(type_: StructType) -> list[ScalarType]:
-    """The scalars of a struct in declaration order, arrays written out."""
-    found: list[ScalarType] = []
-    for _, kind in type_.fields:
-        match kind:
-            case StructType():
-                found += leaves(kind)
-            case ArrayType(element, length):
-                found += [element] * length
-            case ScalarType():
-                found.append(kind)
-    return found
-
-
 def own_struct(ctx: Context, name: str, type_: StructType, node: ast.AST | Span) -> StructValue:
     """A zeroed struct declared in the open block."""
     var = ctx.fresh(name, type_)
-    init = tuple(build.number(0, kind.dtype) for kind in leaves(type_))
+    init = tuple(build.number(0, dtype) for _, dtype in layout_of(type_).leaves)
     ctx.emit(StructDecl(var, init, span=_span(ctx, node)))
     ctx.owned.add(var)
     return StructValue(whole(var, type_))

@@ -13,7 +13,7 @@ from typing import Any
 from pypto_pro.dtypes import DataType
 from pypto_pro.interp import scalars
 from pypto_pro.interp.sites import Site
-from pypto_pro.interp.structs import StructRef, leaf_count, leaf_index
+from pypto_pro.interp.structs import StructRef, leaf_index
 from pypto_pro.ir.nodes import (
     Binary,
     Choose,
@@ -36,6 +36,7 @@ from pypto_pro.ir.nodes import (
     Unary,
     Var,
 )
+from pypto_pro.ir.structs import leaf_count
 from pypto_pro.ir.types import (
     GroupType,
     ScalarType,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
 
 from pypto_pro.dtypes import DataType
 from pypto_pro.interp.scalars import to_python
+from pypto_pro.ir.structs import layout_of, leaf_count
 from pypto_pro.ir.types import ArrayType, ScalarType, StructType
 
 _CODES = {
@@ -18,49 +18,6 @@ _CODES = {
     DataType.DT_UINT16: "H", DataType.DT_INT32: "i", DataType.DT_UINT32: "I", DataType.DT_INT64: "q",
     DataType.DT_UINT64: "Q", DataType.DT_INDEX: "q", DataType.DT_FP32: "f",
 }  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """Scalars of a struct in declaration order: dtype and byte offset each; `size`, `alignment` in bytes."""
-
-    dtypes: tuple[DataType, ...]
-    offsets: tuple[int, ...]
-    size: int
-    alignment: int
-
-
-@cache
-def layout_of(type_: StructType) -> Layout:
-    """C layout: natural alignment, arrays and inner structs in place."""
-    dtypes: list[DataType] = []
-    offsets: list[int] = []
-    end, widest = 0, 1
-    for _, field in type_.fields:
-        if isinstance(field, StructType):
-            inner = layout_of(field)
-            end = -(-end // inner.alignment) * inner.alignment
-            dtypes += inner.dtypes
-            offsets += [end + o for o in inner.offsets]
-            end, widest = end + inner.size, max(widest, inner.alignment)
-            continue
-        dtype, count = (field.element.dtype, field.length) if isinstance(field, ArrayType) else (field.dtype, 1)
-        end = -(-end // dtype.nbytes) * dtype.nbytes
-        dtypes += [dtype] * count
-        offsets += [end + k * dtype.nbytes for k in range(count)]
-        end, widest = end + count * dtype.nbytes, max(widest, dtype.nbytes)
-    return Layout(tuple(dtypes), tuple(offsets), -(-end // widest) * widest, widest)
-
-
-def leaf_count(type_: ScalarType | ArrayType | StructType) -> int:
-    """Scalars in a field."""
-    match type_:
-        case ScalarType():
-            return 1
-        case ArrayType(_, length):
-            return length
-        case StructType():
-            return sum(leaf_count(field) for _, field in type_.fields)
 
 
 def leaf_index(type_: StructType, path: tuple[str, ...]) -> tuple[int, int]:
@@ -81,7 +38,7 @@ def pack(type_: StructType, values: list[Any]) -> bytes:
     """The struct's bytes; padding zero."""
     layout = layout_of(type_)
     data = bytearray(layout.size)
-    for value, dtype, offset in zip(values, layout.dtypes, layout.offsets, strict=True):
+    for value, (offset, dtype) in zip(values, layout.leaves, strict=True):
         code = _CODES.get(dtype)
         if code is not None:
             struct.pack_into(f"<{code}", data, offset, value)
@@ -92,9 +49,8 @@ def pack(type_: StructType, values: list[Any]) -> bytes:
 
 def unpack(type_: StructType, data: bytes) -> list[Any]:
     """The scalars in a struct's bytes."""
-    layout = layout_of(type_)
     values = []
-    for dtype, offset in zip(layout.dtypes, layout.offsets, strict=True):
+    for offset, dtype in layout_of(type_).leaves:
         code = _CODES.get(dtype)
         if code is not None:
             values.append(struct.unpack_from(f"<{code}", data, offset)[0])

@@ -10,6 +10,7 @@ from typing import Any
 
 from pypto_pro.dtypes import DataType
 from pypto_pro.ir import nodes as n
+from pypto_pro.ir.structs import layout_of
 from pypto_pro.ir.types import (
     ArrayType,
     GroupType,
@@ -23,7 +24,7 @@ from pypto_pro.ir.types import (
 from pypto_pro.native import codecs, scalars
 from pypto_pro.native.emit import I64, PTR, Code, Value
 from pypto_pro.native.frames import CORE, TILE_ADDR, TILE_COLS, TILE_IDS, TILE_ROWS, WORD, TensorRecord
-from pypto_pro.native.storage import Storage, load_member, load_pointer, load_variable, struct_layout
+from pypto_pro.native.storage import Storage, load_member, load_pointer, load_variable
 
 _DESCRIPTOR = {"addr": TILE_ADDR, "vr": TILE_ROWS, "vc": TILE_COLS}
 _QUERIES = {
@@ -138,11 +139,11 @@ class Expressions:
         if isinstance(type_, StructArrayType):
             if place.index is not None:
                 index = self.held(place.index, type_.length)
-                address = code.at(address, code.b.mul(index, I64(struct_layout(type_.struct)[1])))
+                address = code.at(address, code.b.mul(index, I64(layout_of(type_.struct).size)))
             type_ = type_.struct
         member: Any = type_
         for name in place.path:
-            address = code.at(address, struct_layout(member)[0][name])
+            address = code.at(address, layout_of(member).offsets[name])
             member = member.field(name)
         if isinstance(member, ArrayType) and place.element is not None:
             index = self.held(place.element, member.length)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from pypto_pro.dtypes import DataType
 from pypto_pro.hw.a5 import SSBUF_BYTES
+from pypto_pro.ir.structs import layout_of
 from pypto_pro.native.emit import I64, PTR, Value
 from pypto_pro.native.frames import ARENA_SSBUF, CORE
-from pypto_pro.native.storage import struct_layout
 
 if TYPE_CHECKING:
     from pypto_pro.native.program import CoreProgram
@@ -47,7 +47,7 @@ def _reset_mask(program: CoreProgram, given: dict[str, Any]) -> None:
 def _ssbuf(program: CoreProgram, given: dict[str, Any], store: bool) -> None:
     """Whole words of a struct to or from the block's SSBUF; outside the buffer nothing is moved."""
     code, struct = program.code, given["struct_var"]
-    size = struct_layout(struct.type)[1] // 4 * 4
+    size = layout_of(struct.type).size // 4 * 4
     offset: Value = given["offset"].to(DataType.DT_INDEX).value
     arena = code.load(PTR, program.core, CORE["arena"])
     inside = code.b.icmp_unsigned("<=", offset, I64(max(0, SSBUF_BYTES - size)))

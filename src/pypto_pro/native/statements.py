@@ -13,20 +13,14 @@ from pypto_pro import layouts
 from pypto_pro.diag import NOWHERE, Span
 from pypto_pro.dtypes import DataType
 from pypto_pro.ir import nodes as n
+from pypto_pro.ir.structs import layout_of
 from pypto_pro.ir.types import GroupType, PtrType, ScalarType, StructArrayType, StructType, TensorType, TileType
 from pypto_pro.native import codecs
 from pypto_pro.native.emit import I64, Code, Value
 from pypto_pro.native.expressions import Expressions
 from pypto_pro.native.frames import TILE_ADDR, TILE_COLS, TILE_IDS, TILE_ROWS, WORD, TensorRecord
 from pypto_pro.native.scalars import Scalar
-from pypto_pro.native.storage import (
-    Storage,
-    leaves,
-    store_member,
-    store_pointer,
-    store_variable,
-    struct_layout,
-)
+from pypto_pro.native.storage import Storage, store_member, store_pointer, store_variable
 from pypto_pro.ops.operands import tile_geometry
 
 
@@ -306,16 +300,14 @@ class Statements:
                 store_member(code, new, place.type.dtype, self.expressions.place(place))
             case n.CopyStruct(target=target, source=source):
                 assert isinstance(target.type, StructType)
-                size = struct_layout(target.type)[1]
+                size = layout_of(target.type).size
                 code.copy_bytes(self.expressions.place(target), self.expressions.place(source), size)
 
     def _new_struct(self, var: n.Var, init: tuple[n.Expr, ...]) -> None:
-        array = isinstance(var.type, StructArrayType)
-        type_: Any = var.type.struct if isinstance(var.type, StructArrayType) else var.type
-        count = var.type.length if isinstance(var.type, StructArrayType) else 1
+        struct, count = (var.type.struct, var.type.length) if isinstance(var.type, StructArrayType) else (var.type, 1)
+        assert isinstance(struct, StructType)
         values = [self.expressions.value(e) for e in init]
-        base = self.storage.address(var)
-        size = struct_layout(type_)[1] if array else 0
+        base, layout = self.storage.address(var), layout_of(struct)
         for k in range(count):
-            for (at, dtype), value in zip(leaves(type_), values, strict=True):
-                store_member(self.code, value, dtype, self.code.at(base, k * size + at))
+            for (at, dtype), value in zip(layout.leaves, values, strict=True):
+                store_member(self.code, value, dtype, self.code.at(base, k * layout.size + at))

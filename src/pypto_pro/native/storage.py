@@ -7,14 +7,13 @@ a descriptor or record (it is the target of a declaration) or holds a pointer to
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cache
 from typing import Any
 
 from pypto_pro.dtypes import DataType
 from pypto_pro.enums import CoreKind
 from pypto_pro.ir import nodes as n
+from pypto_pro.ir.structs import layout_of
 from pypto_pro.ir.types import (
-    ArrayType,
     GroupType,
     PtrType,
     ScalarType,
@@ -27,45 +26,6 @@ from pypto_pro.ir.walk import blocks, bound_vars, statements, walk
 from pypto_pro.native import codecs, frames
 from pypto_pro.native.emit import I64, PTR, Code, Value
 from pypto_pro.native.frames import PTR_BYTES, WORD, TensorRecord
-
-
-@cache
-def struct_layout(type_: StructType) -> tuple[dict[str, int], int, int]:
-    """(offset of every field, size, alignment) as C lays the struct out; bytes."""
-    offsets, position, alignment = {}, 0, 1
-    for name, field in type_.fields:
-        size, align = field_layout(field)
-        position = -(-position // align) * align
-        offsets[name] = position
-        position += size
-        alignment = max(alignment, align)
-    return offsets, -(-position // alignment) * alignment, alignment
-
-
-def field_layout(field: ScalarType | ArrayType | StructType) -> tuple[int, int]:
-    """(size, alignment) of a struct member, bytes."""
-    match field:
-        case ScalarType(dtype=dtype):
-            return dtype.nbytes, dtype.nbytes
-        case ArrayType(element=element, length=length):
-            return element.dtype.nbytes * length, element.dtype.nbytes
-    _, size, alignment = struct_layout(field)
-    return size, alignment
-
-
-def leaves(type_: StructType, start: int = 0) -> Iterable[tuple[int, DataType]]:
-    """(byte offset, dtype) of every scalar of a struct, in declaration order."""
-    offsets, _, _ = struct_layout(type_)
-    for name, field in type_.fields:
-        at = start + offsets[name]
-        match field:
-            case ScalarType(dtype=dtype):
-                yield at, dtype
-            case ArrayType(element=element, length=length):
-                for k in range(length):
-                    yield at + k * element.dtype.nbytes, element.dtype
-            case StructType():
-                yield from leaves(field, at)
 
 
 def owners(body: n.Block, params: Iterable[n.Var]) -> frozenset[str]:
@@ -146,9 +106,9 @@ class Storage:
             case GroupType(depth=depth):
                 return depth * self.tile_bytes
             case StructType():
-                return struct_layout(var.type)[1]
+                return layout_of(var.type).size
             case StructArrayType(struct=struct, length=length):
-                return struct_layout(struct)[1] * length
+                return layout_of(struct).size * length
         return WORD
 
 

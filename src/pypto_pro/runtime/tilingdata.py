@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pypto_pro.dtypes import DataType
+from pypto_pro.ir.structs import layout_of
 from pypto_pro.ir.types import ArrayType, ScalarType, StructType
 
 _FORMAT = {DataType.DT_INDEX: "q", DataType.DT_INT64: "q", DataType.DT_FP32: "f", DataType.DT_BOOL: "?"}
@@ -20,13 +21,12 @@ _WRAP = 1 << 64
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One field: its element dtype, `length` None for a scalar, `offset` and `size` in bytes."""
+    """One field: its element dtype, `length` None for a scalar, `offset` in bytes."""
 
     name: str
     dtype: DataType
     length: int | None
     offset: int
-    size: int
 
 
 @dataclass(frozen=True)
@@ -41,15 +41,9 @@ class TilingLayout:
     @classmethod
     def of(cls, struct_type: StructType) -> TilingLayout:
         """The C layout of a tiling struct (scalars and arrays of int, float and bool)."""
-        members, end, widest = [], 0, 1
-        for name, kind in struct_type.fields:
-            dtype, length = _element(kind)
-            align = dtype.nbytes
-            offset = -(-end // align) * align
-            size = align * (1 if length is None else length)
-            members.append(Member(name, dtype, length, offset, size))
-            end, widest = offset + size, max(widest, align)
-        return cls(struct_type.name, tuple(members), -(-end // widest) * widest, widest)
+        layout = layout_of(struct_type)
+        members = tuple(Member(name, *_element(kind), layout.offsets[name]) for name, kind in struct_type.fields)
+        return cls(struct_type.name, members, layout.size, layout.alignment)
 
     def serialise(self, instance: Any) -> bytes:
         """The bytes of an instance.
