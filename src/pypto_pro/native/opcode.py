@@ -45,11 +45,27 @@ def _build(signature: Signature) -> str:
 
 def op_module(signature: Signature) -> str | None:
     """LLVM text of an op's function; None when its `lower` declines these operands (returns NotImplemented)."""
+    module = ir.Module(signature.symbol)
+    return None if emit_into(module, signature) is None else str(module)
+
+
+def inlined(module: Any, signature: Signature) -> Any:
+    """The op's function as a private one of a module, for calls that are too short to be worth a jump; None: declined."""
+    found = module.globals.get(signature.symbol)
+    if found is None and "lower" in signature.entry.facets:  # type: ignore[union-attr]
+        found = emit_into(module, signature)
+        if found is not None:
+            found.linkage = "internal"
+            found.attributes.add("alwaysinline")
+    return found
+
+
+def emit_into(module: Any, signature: Signature) -> Any:
+    """The op's function in a module; None when its `lower` declines, which leaves an unfinished one behind."""
     from pypto_pro.native.builder import OpBuilder
 
     entry = signature.entry
     assert entry is not None
-    module = ir.Module(signature.symbol)
     function = ir.Function(module, ir.FunctionType(VOID, [PTR, PTR]), signature.symbol)
     code = Code(function)
     core, record = function.args
@@ -66,7 +82,7 @@ def op_module(signature: Signature) -> str | None:
     if entry.facets["lower"](builder, **named) is NotImplemented:
         return None
     builder.finish()
-    return str(module)
+    return function
 
 
 def load(symbol: str, text: str) -> None:

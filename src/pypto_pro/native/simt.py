@@ -89,8 +89,10 @@ class ThreadCode(VectorCode):
         code = Code(function)
         core, record = function.args
         nx, ny, nz = self.counts
+        thread = module.globals["thread_function"]
+        thread.linkage = "internal"
         with code.loop(0, nz) as z, code.loop(0, ny) as y, code.loop(0, nx) as x:
-            code.b.call(module.globals["thread_function"], [core, record, x, y, z])
+            code.b.call(thread, [core, record, x, y, z])
         code.b.ret_void()
 
     def leave(self) -> None:
@@ -98,7 +100,7 @@ class ThreadCode(VectorCode):
         self.code.b.ret_void()
 
     def op(self, stmt: n.Op) -> None:
-        """Element reads and writes, through the ops' own functions."""
+        """Element reads and writes: the ops' own functions, made part of the thread."""
         entry = lookup(stmt.name)
         assert entry is not None, stmt.name
         args = tuple(operand(self.expressions, arg) for arg in stmt.args)
@@ -107,6 +109,8 @@ class ThreadCode(VectorCode):
         signature = Signature(entry, self.program.kind, specs, stmt.attrs, results)
         memory = self._records.setdefault(signature.size, self.code.bytes_slot(signature.size))
         write_record(self.code, memory, signature, self.program.site(stmt, signature), args)
-        self.code.call(opcode.function_of(signature), VOID, [self.core, memory])
+        function = opcode.inlined(self.code.module, signature)
+        assert function is not None, "elements of tiles and tensors are accessed natively"
+        self.code.b.call(function, [self.core, memory])
         for var, spec, offset in zip(stmt.results, results, signature.result_offsets, strict=True):
             self.assign(var, load_scalar(self.code, spec.dtype, memory, offset))
