@@ -18,7 +18,7 @@ from pypto_pro.memory.advice import advise
 from pypto_pro.memory.check import LayoutReport, check_layout
 from pypto_pro.memory.design import Design, Step, Use
 from pypto_pro.memory.extract import design_of_kernel
-from pypto_pro.memory.launch import placement_errors
+from pypto_pro.memory.kernel_report import placement_errors
 from pypto_pro.runtime.inspect import find_kernel, kernel_ir, load_file
 
 ROOT = Path(__file__).parents[2]

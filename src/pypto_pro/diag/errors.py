@@ -177,6 +177,29 @@ class LoweringError(ParserTypeError, RuntimeError):
     """A dtype, arity or enum combination that a register operation does not have, found when the kernel is built."""
 
 
+class PlacementError(ParserSyntaxError, ValueError):
+    """Tiles that cannot lie where the kernel puts them, found when it is built; `findings` holds all of them."""
+
+    default_code = "M103"
+    findings: tuple[Diagnostic, ...] = ()
+
+    @classmethod
+    def from_findings(cls, findings: Iterable[Diagnostic]) -> PlacementError:
+        """The error for findings of severity error, by the first of them. Raises ValueError when there are none."""
+        found = tuple(findings)
+        if not found:
+            raise ValueError("a PlacementError needs at least one finding")
+        error = cls(found[0].message, code=found[0].code)
+        error.diagnostic = found[0].with_title(cls.__name__)
+        error.findings = found
+        return error
+
+    def __str__(self) -> str:
+        from pypto_pro.diag.render_text import render
+
+        return render([self.diagnostic, *self.findings[1:]], color=False)
+
+
 class ArgumentKindError(DiagnosticError, TypeError):
     """A launch argument of the wrong kind or dtype."""
 
@@ -227,7 +250,7 @@ _BY_NAME: dict[str, type[DiagnosticError]] = {
     for owner in (
         *(ParserError, ParserSyntaxError, ParserTypeError, FinalRejectionError, UndefinedVariableError),
         *(UnsupportedFeatureError, InvalidOperationError, SSAViolationError, ScopeIsolationError, LoweringError),
-        *(ArgumentKindError, ArgumentError, StuckError),
+        *(PlacementError, ArgumentKindError, ArgumentError, StuckError),
     )
 }
 _BY_CODE: dict[str, type[DiagnosticError]] = {

@@ -77,7 +77,7 @@ def make_tensor(ctx: Context, node: ast.Call, hint: str | None) -> Value:
             raise ValueError(f"`stride` has {len(strides)} entries, `shape` has {len(dims)}")
     known = tuple(const_int(dim) for dim in dims)
     _check_dims(known)
-    var = ctx.fresh(ctx.declared(hint or "_view"), TensorType(_pointee(ptr), known))
+    var = ctx.fresh(ctx.declared(node, hint or "_view"), TensorType(_pointee(ptr), known))
     ctx.emit(TensorDecl(var, ptr, dims, strides, span=ctx.span(node)))
     ctx.stable.add(var)
     if strides is not None:

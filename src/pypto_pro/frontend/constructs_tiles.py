@@ -80,7 +80,15 @@ def _as_tile_type(ctx: Context, value: Value, node: ast.AST, owner: str) -> Tile
     raise ctx.error(ParserTypeError, f"{owner} takes a pl.TileType, found {describe(value)}", node)
 
 
-class Misaligned(ValueError):
+class Misplaced(ValueError):
+    """A slot that no address of its space allows; `note` is its row of the address table."""
+
+    def __init__(self, message: str, note: str) -> None:
+        super().__init__(message)
+        self.note = note
+
+
+class Misaligned(Misplaced):
     """A slot off the alignment of its space."""
 
     code = "M102"
@@ -96,13 +104,17 @@ def slot_size(type_: TileType) -> int:
     return size * type_.dtype.nbytes
 
 
-def _check_address(addr: int, type_: TileType, what: str) -> None:
-    alignment = SPACES[type_.space].alignment
+def _check_address(addr: int, type_: TileType, name: str, step: str = "") -> None:
+    """Misplaced or Misaligned for a slot called `name`; `step` says how the address was computed."""
+    space, size = type_.space.name, slot_size(type_)
+    sign = "-" if addr < 0 else ""
+    row = f"row: {space} {name} [{sign}0x{abs(addr):05X},0x{max(addr + size, 0):05X}) {size} B"
     if addr < 0:
-        raise ValueError(f"{what} {addr} is negative")
+        raise Misplaced(f"the address {addr} of `{name}` is negative{step}", row)
+    alignment = SPACES[type_.space].alignment
     if addr % alignment:
-        text = f"{what} {addr:#x} is not a multiple of {alignment}, which {type_.space.name} needs"
-        raise Misaligned(text)
+        text = f"the address {addr:#x} of `{name}` is not a multiple of {alignment}, which {space} needs"
+        raise Misaligned(f"{text} (remainder {addr % alignment}){step}", row)
 
 
 def _check_rank(type_: TileType) -> None:
@@ -123,8 +135,8 @@ def make_tile(ctx: Context, node: ast.Call, hint: str | None) -> Value:
         if size <= 0:
             raise ctx.error(ParserTypeError, f"`size` is positive, found {size}", bound["size"])
     _check_rank(type_)
-    _check_address(addr, type_, "the address")
-    var = ctx.fresh(ctx.declared(hint or "_tile"), type_)
+    var = ctx.fresh(ctx.declared(node, hint or "_tile"), type_)
+    _check_address(addr, type_, var.name)
     decl = TileDecl(var, addr, size, ctx.identity(node), span=ctx.span(node))
     ctx.tiles[var] = decl
     ctx.emit(decl)
@@ -158,9 +170,9 @@ def make_tile_group(ctx: Context, node: ast.Call, hint: str | None) -> Value:
     depth = _depth(ctx, bound, ids, node)
     _check_rank(type_)
     addrs = _addresses(ctx, bound["addrs"], type_, depth)
+    var = ctx.fresh(ctx.declared(node, hint or "_group"), GroupType(type_, depth, len(ids[0]) if ids else 0))
     for i, addr in enumerate(addrs):
-        _check_address(addr, type_, f"the address of slot {i},")
-    var = ctx.fresh(ctx.declared(hint or "_group"), GroupType(type_, depth, len(ids[0]) if ids else 0))
+        _check_address(addr, type_, f"{var.name}[{i}]", _computed(addrs, i, type_))
     cursor = ctx.fresh(f"{var.name}_cursor", INDEX) if depth > 1 else None
     decl = GroupDecl(
         var, addrs, ids, cursor, ctx.identity(node), _event_ids(ctx, bound, "fwd_ids", depth),
@@ -221,6 +233,15 @@ def _addresses(ctx: Context, node: ast.expr, type_: TileType, depth: int) -> tup
     base = arguments.as_constant_int(ctx, value, node, "`addrs`")
     step = slot_size(type_)
     return tuple(base + i * step for i in range(depth))
+
+
+def _computed(addrs: tuple[int, ...], slot: int, type_: TileType) -> str:
+    """How the address of a later slot comes from the base, where it does."""
+    step, alignment = slot_size(type_), SPACES[type_.space].alignment
+    if slot == 0 or addrs[slot] != addrs[0] + slot * step:
+        return ""
+    fits = "a" if step % alignment == 0 else "no"
+    return f"; it is {addrs[0]:#x} + {slot} * {step}, and the step is {fits} multiple of {alignment}"
 
 
 def _event_ids(ctx: Context, bound: Mapping[str, ast.expr], name: str, depth: int) -> tuple[int, ...]:

@@ -14,6 +14,7 @@ from pypto_pro.diag import CODES, Span
 from pypto_pro.diag.errors import ParserError, ParserSyntaxError
 from pypto_pro.enums import CoreKind
 from pypto_pro.frontend.closure import Captures
+from pypto_pro.frontend.naming import Wanted
 from pypto_pro.frontend.scan import Liveness
 from pypto_pro.frontend.source import Source
 from pypto_pro.frontend.values import Value
@@ -89,6 +90,7 @@ class Frame:
     returns: list[ReturnSite] = field(default_factory=list)
     done: Var | None = None  # BOOL: this expansion has returned
     hint: str | None = None  # the name its value is about to be bound to
+    wanted: dict[ast.Call, Wanted] = field(default_factory=dict)  # whole names of values made inside expressions
 
 
 @dataclass(frozen=True)
@@ -176,7 +178,7 @@ class Context:
         code = getattr(error, "code", None)  # a rule may name the code of the finding it stands for
         if code not in CODES:
             code = "P003" if isinstance(error, ValueError) else "P002" if isinstance(error, TypeError) else "P008"
-        return self.error(ParserSyntaxError, text, node, code=code)
+        return self.error(ParserSyntaxError, text, node, code=code, note=getattr(error, "note", None))
 
     def identity(self, node: ast.AST) -> str:
         """The name of a declaration in both core programs: its place and the places of the calls that led to it."""
@@ -226,10 +228,19 @@ class Context:
             self.frame.vars[key] = self.fresh(name, type_)
         return self.frame.vars[key]
 
-    def declared(self, name: str) -> str:
-        """A name for a declaration: inside a helper it starts with the name that the call's value gets."""
+    def declared(self, node: ast.AST, name: str) -> str:
+        """A name for what a call declares: what its value is passed on as, else `name`, as `inside` has it."""
+        wanted = self.frame.wanted.get(node) if isinstance(node, ast.Call) else None
+        return wanted if isinstance(wanted, str) else self.inside(name)
+
+    def pass_on(self, found: dict[ast.Call, Wanted]) -> None:
+        """Note names of calls to come; what the caller of a helper wants goes before the helper's own names."""
+        self.frame.wanted = found | self.frame.wanted
+
+    def inside(self, name: str) -> str:
+        """A local name as a whole one: inside a helper it starts with the name that the call's value gets."""
         hint = self.frame.hint
-        return name if hint is None else f"{hint}_{name}".replace("__", "_")
+        return name if hint is None or name == "_" else f"{hint}_{name}".replace("__", "_")
 
     @property
     def in_loop(self) -> bool:

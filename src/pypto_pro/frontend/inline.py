@@ -10,7 +10,7 @@ from typing import Any
 
 from pypto_pro.diag.errors import ParserSyntaxError, ParserTypeError
 from pypto_pro.dtypes import DataType
-from pypto_pro.frontend import markers, merge, order, vector
+from pypto_pro.frontend import markers, merge, naming, order, vector
 from pypto_pro.frontend.annotations import DimPolicy, PtrAnnotation, TensorAnnotation, TileAnnotation
 from pypto_pro.frontend.closure import Closure
 from pypto_pro.frontend.context import Context, Frame, FrameKind
@@ -76,8 +76,13 @@ def expand(
     values = positional(ctx, fn, source, node)
     start, block = len(ctx.block), ctx.block
     outer = ctx.frame.hint
+    wanted = ctx.frame.wanted.get(node)
     with opened(ctx, fn, source, node, kind) as frame:
         frame.hint = hint if outer is None or hint is None else f"{outer}_{hint}"
+        if isinstance(wanted, str):
+            frame.hint = wanted
+        if wanted is not None:
+            frame.wanted = naming.wanted_in_helper(source.tree.body, wanted)
         bind_parameters(ctx, fn, values, node)
         ctx.execute(body_of(source))
         return _result(ctx, frame, fn, node, block, start)

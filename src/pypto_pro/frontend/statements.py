@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from pypto_pro.diag.errors import ParserSyntaxError, ParserTypeError, UnsupportedFeatureError
-from pypto_pro.frontend import binding, branches, edges, elements, expressions, fields, loops, scan
+from pypto_pro.frontend import binding, branches, edges, elements, expressions, fields, loops, naming, scan
 from pypto_pro.frontend.context import Context, FrameKind, ReturnSite
 from pypto_pro.frontend.values import (
     ArrayValue,
@@ -107,6 +107,7 @@ def _discard(ctx: Context, value: ast.expr) -> None:
 def _assign(ctx: Context, target: ast.expr, value: ast.expr, stmt: ast.stmt) -> None:
     match target:
         case ast.Name(id=name):
+            ctx.pass_on(naming.wanted_in(value, ctx.inside(name)))
             binding.bind(ctx, name, ctx.evaluate(value, hint=name), stmt)
         case ast.Tuple(elts=parts):
             _unpack(ctx, parts, value, stmt)
@@ -124,6 +125,7 @@ def _unpack(ctx: Context, parts: list[ast.expr], value: ast.expr, stmt: ast.stmt
         if not isinstance(part, ast.Name):
             raise ctx.error(ParserSyntaxError, "unpacking takes simple names", part)
     names = [part.id for part in parts if isinstance(part, ast.Name)]
+    ctx.pass_on(naming.wanted_in(value, tuple(map(ctx.inside, names))))
     found = binding.several(ctx, names, value)
     if not isinstance(found, TupleValue):
         raise ctx.error(ParserTypeError, f"{describe(found)} cannot be unpacked", value)

@@ -63,9 +63,7 @@ class Advice:
             yield plan, old.get(plan.space)
 
 
-def advise(
-    design: Design, chip: Chip | None = None, wishes: Wishes | None = None, solver: Solver = "auto"
-) -> Advice:
+def advise(design: Design, chip: Chip | None = None, wishes: Wishes | None = None, solver: Solver = "auto") -> Advice:
     """Plan a design and check the result. What cannot be planned is a finding; SolverMissingError as `plan_layout`."""
     chip = chip or Chip()
     placed = all(t.addrs is not None for t in design.tiles)
@@ -146,10 +144,10 @@ def _assumed(reuse: Reuse, design: Design) -> LayoutFinding:
     if reuse.reason == "cross_core":
         add = "a cross-core edge in each direction (set after the last access, wait before the first)"
     elif design.auto_mutex and a.tile.kind == b.tile.kind == "group":
-        add = f"a common mutex id for `{a.name}` and `{b.name}`"
+        add = f"a common mutex id for `{a.shown}` and `{b.shown}`"
     else:
         edges = [e for e in reuse.edges if e.by is None]
         flags = ", ".join(dict.fromkeys(f"{e.from_pipe.name}->{e.to_pipe.name}" for e in edges))
         add = f"a flag {flags}" if flags else "a flag from the last access to the next write, in both directions"
-    message = f"the plan lets `{a.name}` and `{b.name}` share bytes, which needs {add}"
+    message = f"the plan lets `{a.shown}` and `{b.shown}` share bytes, which needs {add}"
     return finding("L122", message, a.tile, b.tile, a=a.name, b=b.name, needs=add)

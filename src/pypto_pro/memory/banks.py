@@ -70,10 +70,12 @@ def bank_findings(pairs: tuple[BankPair, ...]) -> Iterator[LayoutFinding]:
         where = f"bank groups {_groups(pair.same_bank)} in one bank" if pair.same_bank else ""
         if same_kind and pair.same_group:
             where += (", " if where else "") + f"bank groups {_groups(pair.same_group)} in both banks"
-        ops = f"{use.a_op} of `{a.name}`{_by(use.a_agent)} and {use.b_op} of `{b.name}`{_by(use.b_agent)}"
+        ops = f"{use.a_op} of `{a.shown}`{_by(use.a_agent)} and {use.b_op} of `{b.shown}`{_by(use.b_agent)}"
         help_ = None
         if not same_kind and not crosses_halves(a) and not crosses_halves(b):
-            help_ = f"move `{b.name}` to the other half (address xor 0x40000): one read and one write may share a group"
+            help_ = (
+                f"move `{b.shown}` to the other half (address xor 0x40000): one read and one write may share a group"
+            )
         facts: dict[str, object] = {"a": a.name, "b": b.name, "ops": (use.a_op, use.b_op)}
         if pair.same_bank:
             facts["same_bank_groups"] = pair.same_bank

@@ -123,7 +123,7 @@ def _over(t: Totals, capacity: int) -> LayoutFinding:
     over = t.highest - capacity
     message = f"{t.space.name} ends at {hexa(t.highest)} ({t.highest} B), capacity {capacity} B: {over} B too many"
     notes = [
-        f"`{t.top.name}` reaches the highest address",
+        f"`{t.top.shown}` reaches the highest address",
         f"{t.effective} B are used, {t.hole_bytes} B are holes, at most {t.peak_live} B are in use at one time",
     ]
     if t.effective <= capacity:

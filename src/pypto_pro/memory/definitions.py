@@ -44,35 +44,6 @@ def definition_at(span: Span) -> Definition:
     return Definition(words, marked.group(1) if marked else None, address, not _is_sequence(value))
 
 
-@lru_cache(maxsize=4096)
-def assigned_name(span: Span) -> str | None:
-    """The name the kernel gives to what a helper made: the target of the assignment around the outermost call."""
-    if span.inlined_at is None:
-        return None
-    while span.inlined_at is not None:
-        span = span.inlined_at
-    tree = _tree("".join(linecache.getlines(span.file)))
-    for node in ast.walk(tree) if tree is not None else ():
-        if isinstance(node, ast.Assign) and node.lineno <= span.line <= (node.end_lineno or node.lineno):
-            pairs = zip(node.targets, [node.value], strict=False)
-            target, value = next(pairs)
-            if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
-                pairs = zip(target.elts, value.elts, strict=False)
-                target, value = next(((t, v) for t, v in pairs if _holds(v, span)), (target, value))
-            if isinstance(target, ast.Name) and _holds(value, span):
-                return target.id
-    return None
-
-
-def _holds(node: ast.expr, span: Span) -> bool:
-    """Whether a place lies inside an expression."""
-    last = node.end_lineno or node.lineno
-    if not node.lineno <= span.line <= last:
-        return False
-    after = span.line > node.lineno or span.column >= node.col_offset
-    return after and (span.line < last or span.column < (node.end_col_offset or 0))
-
-
 @lru_cache(maxsize=64)
 def _tree(text: str) -> ast.Module | None:
     try:

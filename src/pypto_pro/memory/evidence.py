@@ -170,7 +170,7 @@ class ProgramEvidence:
 
     def unlocked(self, row: Row) -> str:
         bare = next((t for t in self._of(row) if not self._held(t, row)), None)
-        return "" if bare is None else f"`{bare.step.op}` at line {bare.step.line} takes no lock on `{row.name}`"
+        return "" if bare is None else f"`{bare.step.op}` at line {bare.step.line} takes no lock on `{row.shown}`"
 
     def writes(self, row: Row) -> bool:
         return any(t.use.writes for t in self._of(row))

@@ -12,7 +12,8 @@ from dataclasses import replace
 from pypto_pro.ir import walk
 from pypto_pro.ir.nodes import GroupDecl, Kernel, TileDecl
 from pypto_pro.ir.types import GroupType, TileType
-from pypto_pro.memory.definitions import Definition, assigned_name, definition_at
+from pypto_pro.layouts import slot_size
+from pypto_pro.memory.definitions import Definition, definition_at
 from pypto_pro.memory.design import Design, Program, TileRecord
 from pypto_pro.memory.extract_steps import Reader, TileFacts
 
@@ -24,7 +25,7 @@ LIMITS = (
 
 def design_of_kernel(kernel: Kernel, specialisation: Mapping[str, object] | None = None) -> Design:
     """The design of a kernel that went through all passes. `specialisation` names the choices it was compiled for."""
-    decls = _declarations(kernel)
+    decls = declarations(kernel)
     names = _names(decls)
     facts: dict[str, TileFacts] = {name: TileFacts() for name in names.values()}
     ids = {names[i]: d.mutex_ids if isinstance(d, GroupDecl) else () for i, d in decls.items()}
@@ -47,7 +48,7 @@ def design_of_kernel(kernel: Kernel, specialisation: Mapping[str, object] | None
     )
 
 
-def _declarations(kernel: Kernel) -> dict[str, TileDecl | GroupDecl]:
+def declarations(kernel: Kernel) -> dict[str, TileDecl | GroupDecl]:
     """Every declaration by identity, in source order; both programs of a kernel share those outside the sections."""
     found: dict[str, TileDecl | GroupDecl] = {}
     for program in kernel.programs:
@@ -67,7 +68,7 @@ def _outer_line(decl: TileDecl | GroupDecl) -> int:
 
 def _names(decls: Mapping[str, TileDecl | GroupDecl]) -> dict[str, str]:
     """A name for every declaration: the author's, with its line where two share it, then numbered."""
-    plain = {i: assigned_name(d.span) or d.var.name.partition("$")[0] for i, d in decls.items()}
+    plain = {i: d.var.name.partition("$")[0] for i, d in decls.items()}
     taken: dict[str, int] = {}
     names: dict[str, str] = {}
     for identity, name in plain.items():
@@ -87,7 +88,7 @@ def _record(decl: TileDecl | GroupDecl, name: str, facts: TileFacts, kernel: Ker
         name=name,
         kind="group" if group else "tile",
         type=type_,
-        addrs=_addresses(decl, source),
+        addrs=_addresses(decl, type_, source),
         size=None if isinstance(decl, GroupDecl) else decl.size,
         depth=len(decl.addrs) if isinstance(decl, GroupDecl) else None,
         mutex_ids=decl.mutex_ids if isinstance(decl, GroupDecl) else (),
@@ -102,11 +103,13 @@ def _record(decl: TileDecl | GroupDecl, name: str, facts: TileFacts, kernel: Ker
     )
 
 
-def _addresses(decl: TileDecl | GroupDecl, source: Definition) -> int | tuple[int, ...]:
+def _addresses(decl: TileDecl | GroupDecl, type_: TileType, source: Definition) -> int | tuple[int, ...]:
     """A base where the author wrote one, so that a computed step is reported as such."""
     if isinstance(decl, TileDecl):
         return decl.addr
-    return decl.addrs[0] if source.is_base else decl.addrs
+    step = slot_size(type_.shape, type_.dtype)
+    computed = decl.addrs == tuple(decl.addrs[0] + i * step for i in range(len(decl.addrs)))
+    return decl.addrs[0] if computed and source.is_base else decl.addrs
 
 
 def _with_scales(records: tuple[TileRecord, ...], facts: Mapping[str, TileFacts]) -> tuple[TileRecord, ...]:

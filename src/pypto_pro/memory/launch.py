@@ -1,31 +1,68 @@
-"""The cheap part of the layout report for a launch under checks: errors of the placement, each with its table row."""
+"""Placement at a launch: what must not run at all, looked at before the whole report is even imported.
+
+`certain_errors` is on the way of every first launch, so only a suspicion pays for the rest of this package.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from pypto_pro.diag import Diagnostic, Severity
-from pypto_pro.ir.nodes import Kernel
-from pypto_pro.memory.check import LayoutReport, check_layout
-from pypto_pro.memory.extract import design_of_kernel
-from pypto_pro.memory.finding import LayoutFinding, interval
+from pypto_pro.hw.a5 import SCALE_OF, scale_address
+from pypto_pro.ir import walk
+from pypto_pro.ir.nodes import GroupDecl, Kernel, TileDecl
+from pypto_pro.ir.types import GroupType, TileType
+from pypto_pro.layouts import slot_size
 from pypto_pro.memory.machine import Chip
 
+if TYPE_CHECKING:
+    from pypto_pro.memory.finding import LayoutFinding
 
-def placement_errors(kernel: Kernel, chip: Chip | None = None) -> tuple[Diagnostic, ...]:
-    """Layout errors of a kernel behind all passes, by line. Warnings and notes are left to `pypto-pro layout`."""
-    report = check_layout(design_of_kernel(kernel), chip)
-    return tuple(_with_rows(f, report, kernel.name) for f in report.findings if f.severity is Severity.ERROR)
+CERTAIN = ("L101", "L102", "L103", "L111")
+"""Errors that no run survives: off alignment, negative, over the capacity, scales where nobody looks for them."""
 
 
-def _with_rows(found: LayoutFinding, report: LayoutReport, kernel: str) -> Diagnostic:
-    """The diagnostic with the table row of every slot it is about."""
-    slot = found.facts.get("slot")
-    named = {found.facts.get("a"), found.facts.get("b")} - {None}
-    rows = []
-    for row in report.rows:
-        about = row.name in named if named else row.tile.name in found.tiles and slot in (None, row.slot)
-        if about:
-            life = report.lives[row.key].kind
-            rows.append(f"row: {row.space.name} {row.name} {interval(row.start, row.end)} {row.size} B, {life}")
-    return replace(found.diagnostic.with_notes(*rows), kernel=kernel)
+def certain_errors(kernel: Kernel, chip: Chip | None = None) -> tuple[LayoutFinding, ...]:
+    """Findings that forbid a run of a kernel behind all passes, with their rows; overlaps never do."""
+    chip = chip or Chip()
+    found = [s for p in kernel.programs for s in walk.statements(p.body) if isinstance(s, TileDecl | GroupDecl)]
+    astray = any(_type_of(d).target_memory in SCALE_OF.values() for d in found) and _scales_astray(kernel)
+    if not astray and all(_lies_well(d, chip) for d in found):
+        return ()
+    from pypto_pro.memory.kernel_report import table_findings
+
+    return tuple(f for f in table_findings(kernel, chip) if f.code in CERTAIN)
+
+
+def _type_of(decl: TileDecl | GroupDecl) -> TileType:
+    type_ = decl.var.type.tile if isinstance(decl.var.type, GroupType) else decl.var.type
+    assert isinstance(type_, TileType)
+    return type_
+
+
+def _lies_well(decl: TileDecl | GroupDecl, chip: Chip) -> bool:
+    """Whether every slot is aligned and inside its space."""
+    type_ = _type_of(decl)
+    limits, size = chip[type_.target_memory], slot_size(type_.shape, type_.dtype)
+    if isinstance(decl, TileDecl):
+        size = max(size, decl.size or 0)
+    last = None if limits.capacity is None else limits.capacity - size
+    addresses = decl.addrs if isinstance(decl, GroupDecl) else (decl.addr,)
+    return all(a >= 0 and a % limits.alignment == 0 and (last is None or a <= last) for a in addresses)
+
+
+def _scales_astray(kernel: Kernel) -> bool:
+    """Whether some data slot of an MX product has no scale slot at the address the matrix unit looks at.
+
+    Groups need not turn together, so which slots meet is not asked: a data slot that no scale slot fits is wrong in
+    any case.
+    """
+    from pypto_pro.memory.extract import design_of_kernel
+    from pypto_pro.memory.table import slot_addresses
+
+    design = design_of_kernel(kernel)
+    for scale in design.tiles:
+        for name in (scale.scale_of, *scale.scales_too):
+            data = design.tile(name) if name is not None else None
+            if data is not None and not {scale_address(a) for a in slot_addresses(data)} <= {*slot_addresses(scale)}:
+                return True
+    return False

@@ -11,7 +11,7 @@ from pypto_pro.memory.design import Design
 from pypto_pro.memory.evidence import DeclaredEvidence, Edge, Evidence, ProgramEvidence, weakest
 from pypto_pro.memory.finding import LayoutFinding, finding, interval
 from pypto_pro.memory.lifetimes import Key, Life, find_lifetimes
-from pypto_pro.memory.table import Row, in_table_order
+from pypto_pro.memory.table import Row, in_table_order, row_note
 
 REASONS = {
     "live": "both are in use at the same time",
@@ -179,6 +179,10 @@ class _Judge:
 
     def reuse(self, a: Row, b: Row) -> Reuse:
         """The verdict on a pair that is not a view."""
+        if self.evidence.complete:
+            for row in (a, b):
+                if not self.lives[row.key].accessed:
+                    return Reuse("", a, b, "reuse", "exclusive", protection=f"`{row.shown}` is never used")
         if _exclusive(a, b):
             return Reuse("", a, b, "reuse", "exclusive", protection="never in one specialisation")
         crossing = len(a.tile.cores | b.tile.cores) > 1
@@ -231,28 +235,31 @@ def overlap_findings(design: Design, judged: Judged, rows: tuple[Row, ...]) -> I
     """L104, L207, L208, L211 and L212."""
     for reuse in judged.reuses:
         if reuse.proof is None:
-            yield _overlap(reuse)
+            yield _overlap(reuse, judged.lives, design.auto_mutex)
         elif design.auto_mutex and reuse.proof not in ("mutex", "exclusive"):
             ids = [sorted(row.tile.ids(row.slot)) for row in (reuse.a, reuse.b)]
             if all(ids) and not set(ids[0]) & set(ids[1]):
                 message = (
-                    f"`{reuse.a.name}` and `{reuse.b.name}` share bytes, ordered only by {reuse.protection}:"
+                    f"`{reuse.a.shown}` and `{reuse.b.shown}` share bytes, ordered only by {reuse.protection}:"
                     f" their mutex ids {ids[0]} and {ids[1]} have none in common"
                 )
                 yield finding("L207", message, reuse.a.tile, reuse.b.tile,
                               help="give both slots a common mutex id", a=reuse.a.name, b=reuse.b.name)  # fmt: skip
         if reuse.partial:
-            message = f"`{reuse.a.name}` and `{reuse.b.name}` overlap in part, {interval(reuse.start, reuse.end)}"
+            message = f"`{reuse.a.shown}` and `{reuse.b.shown}` overlap in part, {interval(reuse.start, reuse.end)}"
             yield finding("L211", message, reuse.a.tile, reuse.b.tile, a=reuse.a.name, b=reuse.b.name,
                           start=reuse.start, end=reuse.end)  # fmt: skip
     if design.auto_mutex:
         yield from _needless_sharing(design, rows)
 
 
-def _overlap(reuse: Reuse) -> LayoutFinding:
+def _overlap(reuse: Reuse, lives: Mapping[Key, Life], auto_mutex: bool) -> LayoutFinding:
     a, b, reason = reuse.a, reuse.b, reuse.reason or "unordered"
-    message = f"`{a.name}` and `{b.name}` share {a.space.name} bytes {interval(reuse.start, reuse.end)}"
-    notes = (f"{a.name} is {interval(a.start, a.end)}, {b.name} is {interval(b.start, b.end)}", *reuse.notes)
+    message = f"{a.space.name}: `{a.shown}` and `{b.shown}` overlap in [{reuse.start},{reuse.end})"
+    ids = a.tile.ids(a.slot), b.tile.ids(b.slot)
+    if auto_mutex and all(ids) and ids[0].isdisjoint(ids[1]):
+        message += " and share no mutex id"
+    notes = (row_note(a, lives[a.key].kind), row_note(b, lives[b.key].kind), *reuse.notes)
     facts = {"a": a.name, "b": b.name, "start": reuse.start, "end": reuse.end, "reason": reason}
     if reuse.observed:
         message += f": an order was observed in {reuse.observed} runs, but nothing proves it"
@@ -266,7 +273,9 @@ def _needless_sharing(design: Design, rows: tuple[Row, ...]) -> Iterator[LayoutF
         if a.tile is b.tile or _is_scale_pair(a, b) or a.shares(b) or not _one_core(a, b):
             continue
         for mutex in sorted(a.tile.ids(a.slot) & b.tile.ids(b.slot)):
-            message = f"`{a.name}` and `{b.name}` share mutex id {mutex} but no bytes: each waits for the other in vain"
+            message = (
+                f"`{a.shown}` and `{b.shown}` share mutex id {mutex} but no bytes: each waits for the other in vain"
+            )
             yield finding("L208", message, a.tile, b.tile, mutex_id=mutex, a=a.name, b=b.name)
 
 

@@ -39,7 +39,7 @@ def _check_address(row: Row, rows: list[Row], chip: Chip, row_rule: bool) -> Ite
     tile, align = row.tile, chip[row.space].alignment
     slot = None if tile.kind == "tile" else row.slot
     if row.start < 0:
-        yield finding("L102", f"`{row.name}` starts at {hexa(row.start)}, before the space", tile,
+        yield finding("L102", f"`{row.shown}` starts at {hexa(row.start)}, before the space", tile,
                       slot=slot, addr=row.start)  # fmt: skip
     remainder = row.start % align
     if not remainder:
@@ -51,7 +51,7 @@ def _check_address(row: Row, rows: list[Row], chip: Chip, row_rule: bool) -> Ite
         if row_rule:
             notes.append("the shape also breaks the row rule (L206), which is what makes the step odd")
     message = (
-        f"`{row.name}` starts at {hexa(row.start)}; {row.space.name} addresses are multiples of {align}"
+        f"`{row.shown}` starts at {hexa(row.start)}; {row.space.name} addresses are multiples of {align}"
         f" (remainder {remainder})"
     )
     yield finding("L101", message, tile, notes=tuple(notes),
@@ -60,7 +60,7 @@ def _check_address(row: Row, rows: list[Row], chip: Chip, row_rule: bool) -> Ite
 
 def _check_ids(tile: TileRecord) -> Iterator[LayoutFinding]:
     for slot, ids in enumerate(tile.mutex_ids):
-        name = f"`{tile.name}#{slot}`"
+        name = f"`{tile.name}[{slot}]`"
         for wrong in ids:
             if wrong not in MUTEX_IDS:
                 last = MUTEX_IDS.stop - 1

@@ -63,7 +63,7 @@ def scale_findings(design: Design, pairs: tuple[ScalePair, ...]) -> Iterator[Lay
         if not pair.ok:
             scale, data_row = pair.scale, pair.data
             message = (
-                f"`{scale.name}` is at {hexa(scale.start)}; the matrix unit reads the scales of `{data_row.name}`"
+                f"`{scale.shown}` is at {hexa(scale.start)}; the matrix unit reads the scales of `{data_row.shown}`"
                 f" ({hexa(data_row.start)}) from {hexa(pair.want)}"
             )
             slot = None if scale.tile.kind == "tile" else scale.slot

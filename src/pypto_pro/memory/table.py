@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pypto_pro.enums import MemorySpace
 from pypto_pro.layouts import slot_size
 from pypto_pro.memory.design import Design, TileRecord, slot_name
-from pypto_pro.memory.finding import LayoutFinding, finding
+from pypto_pro.memory.finding import LayoutFinding, finding, interval
 from pypto_pro.memory.machine import SPACE_ORDER
 
 
@@ -32,8 +32,13 @@ class Row:
 
     @property
     def name(self) -> str:
-        """`name#i`, or the bare name of a `make_tile`."""
+        """`name#i`, or the bare name of a `make_tile`: how plans and facts name it."""
         return slot_name(self.tile, self.slot)
+
+    @property
+    def shown(self) -> str:
+        """`name[i]`, as the author writes it, or the bare name of a `make_tile`."""
+        return self.tile.name if self.tile.kind == "tile" else f"{self.tile.name}[{self.slot}]"
 
     @property
     def key(self) -> tuple[str, int]:
@@ -106,6 +111,11 @@ def collect_slots(design: Design) -> tuple[tuple[Row, ...], tuple[LayoutFinding,
             size = reserved_bytes(tile)
             rows += [Row(tile, slot, start, size) for slot, start in enumerate(slot_addresses(tile))]
     return tuple(rows), tuple(findings)
+
+
+def row_note(row: Row, life: str) -> str:
+    """A row of the table as a note under a finding: `row: Vec w[0] [0x00000,0x01000) 4096 B, l.8 to l.12`."""
+    return f"row: {row.space.name} {row.shown} {interval(row.start, row.end)} {row.size} B, {life}"
 
 
 def in_table_order(rows: tuple[Row, ...]) -> list[Row]:

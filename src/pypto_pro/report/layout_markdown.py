@@ -64,7 +64,7 @@ def reuse_table(report: LayoutReport) -> str:
         where = f"`{r.a.space.name} {interval(r.start, r.end)}`"
         layouts = {words.layout_cell(r.a.tile), words.layout_cell(r.b.tile)}
         note = f" (byte alias, {' / '.join(sorted(layouts))})" if len(layouts) > 1 else ""
-        rows.append((r.id, where, f"`{words.label(r.a)}`", f"`{words.label(r.b)}`", last, first,
+        rows.append((r.id, where, f"`{r.a.shown}`", f"`{r.b.shown}`", last, first,
                      r.protection, words.conclusion(r) + note))  # fmt: skip
     return _table(headings, rows)
 
@@ -86,7 +86,7 @@ def _banks(report: LayoutReport) -> str:
     rows = []
     for p in report.banks:
         groups = ", ".join(map(str, p.same_bank or p.same_group)) or words.DASH
-        rows.append((f"`{words.label(p.a)}`", p.use.a_op, f"`{words.label(p.b)}`", p.use.b_op, groups,
+        rows.append((f"`{p.a.shown}`", p.use.a_op, f"`{p.b.shown}`", p.use.b_op, groups,
                      "conflict" if p.conflict else "free"))  # fmt: skip
     return _table(("A", "op", "B", "op", "Bank groups", "Result"), rows)
 

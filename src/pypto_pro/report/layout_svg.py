@@ -225,7 +225,7 @@ class _Panel:
         top, height = self._extent(row)
         c.rect(PLOT_LEFT, top + 1, PLOT_RIGHT - PLOT_LEFT, height - 2, color, opacity=0.13, radius=4)
         tooltip = (
-            f"{words.label(row)}  {words.shape_cell(row.tile)} {words.dtype_cell(row.tile)}\n"
+            f"{row.shown}  {words.shape_cell(row.tile)} {words.dtype_cell(row.tile)}\n"
             f"{interval(row.start, row.end)}  {row.size} B\n{words.basis(self.report, row)}"
         )
         strong = 0.88 if row.slot % 2 == 0 else 0.7
@@ -239,7 +239,7 @@ class _Panel:
         top, height = self._extent(row)
         runs = list(self.axis.runs(self.report.lives[row.key].points))
         size = 12.5 if height >= 19 else max(8.0, height - 4.5)
-        name = words.label(row)
+        name = row.shown
         facts = f"{words.shape_cell(row.tile)} {words.dtype_cell(row.tile)} · {_bytes(row.size)}"
         both = text_width(name, size) + text_width(facts, size - 1.5) + 24
         baseline = top + height / 2 + size * 0.36
@@ -280,7 +280,7 @@ class _Panel:
         """A red field over the bytes of an overlap without a proof."""
         if reuse.proof is None:
             top, bottom = self.y_of(reuse.end), self.y_of(max(reuse.start, 0))
-            title = f"{reuse.id} {words.label(reuse.a)} / {words.label(reuse.b)}: {words.conclusion(reuse)}"
+            title = f"{reuse.id} {reuse.a.shown} / {reuse.b.shown}: {words.conclusion(reuse)}"
             for x, width in self._disputed(reuse):
                 self.canvas.rect(x, top, width, bottom - top, "url(#clash)", stroke=RED, title=title, opacity=0.8,
                                  radius=3)  # fmt: skip

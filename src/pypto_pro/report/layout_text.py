@@ -89,7 +89,7 @@ def _names(inside: list[Row], low: int, high: int, styles: dict[str, str]) -> Te
         return Text(f"hole {high - low} B", style="dim")
     text = Text()
     for i, row in enumerate(inside):
-        text.append(", " if i else "").append(words.label(row), style=styles[row.tile.name])
+        text.append(", " if i else "").append(row.shown, style=styles[row.tile.name])
     return text
 
 
@@ -116,7 +116,7 @@ def _reuses(report: LayoutReport) -> Table | None:
         last, first = words.moment_cell(report, r)
         where = f"{r.a.space.name} {interval(r.start, r.end)}"
         style = "" if r.proof is not None else "red"
-        table.add_row(r.id, Text(where), words.label(r.a), words.label(r.b), last, first, r.protection,
+        table.add_row(r.id, Text(where), r.a.shown, r.b.shown, last, first, r.protection,
                       Text(words.conclusion(r), style=style))  # fmt: skip
     return table
 
@@ -137,7 +137,7 @@ def _banks(report: LayoutReport) -> Table | None:
     table = _table("L1 banks", ("A", "Op", "B", "Op", "Bank groups", "Result"))
     for p in report.banks:
         groups = ", ".join(map(str, p.same_bank or p.same_group)) or words.DASH
-        table.add_row(words.label(p.a), p.use.a_op, words.label(p.b), p.use.b_op, groups,
+        table.add_row(p.a.shown, p.use.a_op, p.b.shown, p.use.b_op, groups,
                       Text("conflict" if p.conflict else "free", style="yellow" if p.conflict else ""))  # fmt: skip
     return table
 

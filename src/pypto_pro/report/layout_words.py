@@ -69,15 +69,10 @@ def basis(report: LayoutReport, row: Row) -> str:
     for reuse in report.reuses_of(row):
         other = reuse.b if reuse.a.key == row.key else reuse.a
         verb = "collides with" if reuse.proof is None else "same bytes as" if reuse.kind == "view" else "shares with"
-        parts.append(f"{verb} `{label(other)}` ({reuse.id})")
+        parts.append(f"{verb} `{other.shown}` ({reuse.id})")
     if crosses_halves(row):
         parts.append("in both bank halves")
     return "; ".join(parts)
-
-
-def label(row: Row) -> str:
-    """`w[0]`, or the bare name of a `make_tile`."""
-    return row.tile.name if row.tile.kind == "tile" else f"{row.tile.name}[{row.slot}]"
 
 
 def totals_line(t: Totals) -> str:

@@ -1,25 +1,31 @@
-"""The cheap rules of the layout report as findings of a check, joined with what the run showed."""
+"""Placement at a launch: the rules of the layout report as findings of a check, joined with what the run showed."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from pypto_pro.diag import BY_KIND, Diagnostic, Severity
 from pypto_pro.diag.codes import CODES
+from pypto_pro.diag.errors import PlacementError
 from pypto_pro.ir.nodes import Kernel
-from pypto_pro.memory.check import check_layout
-from pypto_pro.memory.extract import design_of_kernel
 from pypto_pro.memory.finding import LayoutFinding
+from pypto_pro.memory.kernel_report import table_findings
 
 KINDS = ("address_overlap", "misaligned_slot", "over_capacity", "mx_scale_address")
 CHECK_CODES = {CODES[c].kind: c for c in ("M101", "M102", "M103", "M104", "M105")}
-EXPLAINED = ("race", "waw_hazard", "lost_load", "uninitialised_read")
+EXPLAINED = ("race", "waw_hazard", "lost_load")
 """What two tiles that share bytes bring about."""
+
+
+def refusal(found: Iterable[LayoutFinding], kernel: str) -> PlacementError:
+    """The exception for errors of the placement that forbid a run."""
+    return PlacementError.from_findings([_own(f, kernel) for f in found])
 
 
 def placement_findings(kernel: Kernel, found: list[Diagnostic]) -> list[Diagnostic]:
     """The findings of a run and those about placement; what an overlap explains becomes its consequence."""
-    placed = [f for f in check_layout(design_of_kernel(kernel)).findings if f.diagnostic.kind in CHECK_CODES]
+    placed = [f for f in table_findings(kernel) if f.diagnostic.kind in CHECK_CODES]
     rest = list(found)
     made: list[Diagnostic] = []
     for finding in placed:
@@ -44,9 +50,9 @@ def _own(finding: LayoutFinding, kernel: str) -> Diagnostic:
 
 
 def _about(found: Diagnostic, overlap: LayoutFinding) -> bool:
-    """Whether a finding of the run is about one of the overlapping tiles."""
+    """Whether a finding of the run is about bytes that two overlapping tiles both call their own."""
     text = " ".join((found.message, *found.notes))
-    return any(f"`{name}{end}" in text for name in overlap.tiles for end in ("`", "["))
+    return all(any(f"`{name}{end}" in text for end in ("`", "[")) for name in overlap.tiles)
 
 
 assert set(KINDS) <= set(BY_KIND)

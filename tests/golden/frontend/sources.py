@@ -143,3 +143,28 @@ def views(p: pl.Ptr[pl.DT_UINT8], bias: pl.Ptr[pl.DT_FP32], data: Data):
         else:
             pl.printf("no bias, %d rows\n", data.rows)
         pl.store(x, t, [0, 0])
+
+
+def only(tile_type, addr, mutex):
+    return pl.make_tile_group(type=tile_type, addrs=addr, mutex_ids=[mutex]).current()
+
+
+def two(tile_type, addr):
+    first = pl.make_tile(tile_type, addr=addr)
+    return first, only(tile_type, addr + SLOT, 5)
+
+
+@pl.jit
+def names(x: pl.Tensor[[ROWS, COLS], pl.DT_FP32], y: pl.Tensor[[ROWS, COLS], pl.DT_FP32]):
+    tile_type = pl.TileType(shape=[ROWS, COLS], dtype=pl.DT_FP32, target_memory=pl.MemorySpace.Vec)
+    with pl.section_vector():
+        red = pl.make_tile_group(type=tile_type, addrs=0, mutex_ids=[0, 1]).current()
+        item = pl.make_tile_group(type=tile_type, addrs=2 * SLOT, mutex_ids=[2])[0]
+        stat = only(tile_type, 3 * SLOT, 3)
+        left, right = two(tile_type, 4 * SLOT)
+        pair = (pl.make_tile(tile_type, addr=6 * SLOT), only(tile_type, 7 * SLOT, 4))
+        pl.load(red, x, [0, 0])
+        pl.add(item, red, stat)
+        pl.mul(left, right, pair[0])
+        pl.mul(pair[1], left, pl.make_tile(tile_type, addr=8 * SLOT))
+        pl.store(y, pair[1], [0, 0])
