@@ -25,6 +25,7 @@ from pypto_pro.interp.checks.outputs import Outputs
 from pypto_pro.interp.checks.races import Races
 from pypto_pro.interp.checks.scalar_cache import ScalarCaches
 from pypto_pro.interp.checks.signals import Signals
+from pypto_pro.interp.checks.thread_races import ThreadRaces
 from pypto_pro.interp.checks.touched import Memories, Touched
 from pypto_pro.interp.checks.uninitialised import Uninitialised, written_beside
 from pypto_pro.interp.checks.values import Values, set_status
@@ -90,6 +91,7 @@ class Checker(Observer):
         self.values = Values(self.book)
         self.outputs = Outputs(self.book, machine, self.memories)
         self.mem_bars = MemBars(self.book)
+        self.thread_races = ThreadRaces(self.book)
         self.caches = ScalarCaches(self.book, self.blame, machine, self.order)
         self.ids = ids
 
@@ -147,6 +149,7 @@ class Checker(Observer):
             self.know[instr.pipe].absorb(know)
             self.defined.calls.completed(instr, plan, touched)
             self.mem_bars.completed(instr, plan, touched)
+            self.thread_races.completed(instr, plan)
             set_status(touched, None)
         else:
             self.defined.completed(instr, touched)
