@@ -22,7 +22,7 @@ from pypto_pro.frontend.values import (
     is_scalar,
 )
 from pypto_pro.ir import build
-from pypto_pro.ir.nodes import Expr, Field, Place, Query, StructDecl
+from pypto_pro.ir.nodes import LAUNCH_QUERIES, Expr, Field, Place, Query, StructDecl
 from pypto_pro.ir.types import ArrayType, ScalarType, StructArrayType, StructType
 from pypto_pro.ops.entry import Section
 
@@ -193,10 +193,7 @@ def _array_field(
 
 
 def _array_leaves(owner: Place, field: str, type_: ArrayType) -> list[Expr]:
-    path = (*owner.path, field)
-    return [
-        Field(Place(owner.var, owner.index, path, build.number(i), type_.element)) for i in range(type_.length)
-    ]
+    return [Field(owner.member(field, type_.element, build.number(i))) for i in range(type_.length)]
 
 
 def struct_leaves(place: Place, type_: StructType) -> list[Expr]:
@@ -207,18 +204,16 @@ def struct_leaves(place: Place, type_: StructType) -> list[Expr]:
             case ArrayType():
                 found += _array_leaves(place, name, kind)
             case StructType():
-                found += struct_leaves(Place(place.var, place.index, (*place.path, name), None, kind), kind)
+                found += struct_leaves(place.member(name, kind), kind)
             case _:
-                found.append(Field(Place(place.var, place.index, (*place.path, name), None, kind)))
+                found.append(Field(place.member(name, kind)))
     return found
 
 
 # --- coordinates -----------------------------------------------------------------------------------------------------
 
-_QUERIES = ("block_idx", "block_num", "subblock_idx", "subblock_num")
 
-
-@handles(*(f"get_{name}" for name in _QUERIES))
+@handles(*(f"get_{name}" for name in LAUNCH_QUERIES))
 def coordinate(ctx: Context, node: ast.Call, hint: str | None) -> Value:
     """`pl.get_block_idx()` and its kin: INT32, no arguments."""
     name = node.func.attr if isinstance(node.func, ast.Attribute) else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from pypto_pro.diag.errors import ParserSyntaxError, ParserTypeError, UnsupportedFeatureError
+from pypto_pro.diag.errors import ParserError, ParserSyntaxError, ParserTypeError, UnsupportedFeatureError
 from pypto_pro.diag.names import did_you_mean
 from pypto_pro.frontend.context import Context
 from pypto_pro.frontend.values import (
@@ -25,27 +25,26 @@ from pypto_pro.ir.types import INDEX, ArrayType, ScalarType, StructType
 def read(ctx: Context, owner: StructValue, name: str, node: ast.AST) -> Value:
     """`owner.name`: a scalar, an array field or a struct inside."""
     kind = owner.type.field(name)
-    place = owner.place
     match kind:
         case None:
-            known = [field for field, _ in owner.type.fields]
-            raise ctx.error(
-                UnsupportedFeatureError, f"struct `{owner.type.name}` has no field `{name}`", node,
-                hint=did_you_mean(name, known),
-            )  # fmt: skip
+            raise _no_field(ctx, UnsupportedFeatureError, owner.type, name, node)
         case ArrayType():
-            return ArrayValue(place, name, kind)
+            return ArrayValue(owner.place, name, kind)
         case StructType():
-            return StructValue(Place(place.var, place.index, (*place.path, name), None, kind))
+            return StructValue(owner.place.member(name, kind))
         case _:
-            return Field(Place(place.var, place.index, (*place.path, name), None, kind))
+            return Field(owner.place.member(name, kind))
+
+
+def _no_field(ctx: Context, error: type[ParserError], struct: StructType, name: str, node: ast.AST) -> ParserError:
+    hint = did_you_mean(name, [field for field, _ in struct.fields])
+    return ctx.error(error, f"struct `{struct.name}` has no field `{name}`", node, hint=hint)
 
 
 def element_place(ctx: Context, owner: ArrayValue, index: Value, node: ast.AST) -> Place:
     """The place of one element of an array field."""
     at = _index(ctx, index, owner.type.length, f"array field `{owner.name}`", node)
-    place = owner.owner
-    return Place(place.var, place.index, (*place.path, owner.name), at, owner.type.element)
+    return owner.owner.member(owner.name, owner.type.element, at)
 
 
 def read_element(ctx: Context, owner: ArrayValue, index: Value, node: ast.Subscript) -> Value:
@@ -81,23 +80,17 @@ def write(ctx: Context, owner: Value, name: str, value: Value, node: ast.Attribu
         raise ctx.error(ParserTypeError, f"{describe(owner)} has no fields to write", node)
     check_writable(ctx, owner.place, node)
     kind = owner.type.field(name)
-    place = owner.place
     match kind:
         case None:
-            known = [field for field, _ in owner.type.fields]
-            raise ctx.error(
-                ParserTypeError, f"struct `{owner.type.name}` has no field `{name}`", node,
-                hint=did_you_mean(name, known),
-            )  # fmt: skip
+            raise _no_field(ctx, ParserTypeError, owner.type, name, node)
         case ArrayType():
-            _write_array(ctx, ArrayValue(place, name, kind), value, node)
+            _write_array(ctx, ArrayValue(owner.place, name, kind), value, node)
         case StructType():
-            target = Place(place.var, place.index, (*place.path, name), None, kind)
             if not isinstance(value, StructValue) or value.type != kind:
                 raise ctx.error(ParserTypeError, f"`{name}` is a struct {kind.name}, found {describe(value)}", node)
-            ctx.emit(CopyStruct(target, value.place, span=ctx.span(node)))
+            ctx.emit(CopyStruct(owner.place.member(name, kind), value.place, span=ctx.span(node)))
         case _:
-            write_scalar(ctx, Place(place.var, place.index, (*place.path, name), None, kind), value, node)
+            write_scalar(ctx, owner.place.member(name, kind), value, node)
 
 
 def write_element(ctx: Context, owner: ArrayValue, index: Value, value: Value, node: ast.Subscript) -> None:
@@ -133,10 +126,8 @@ def _write_array(ctx: Context, owner: ArrayValue, value: Value, node: ast.AST) -
         raise ctx.error(
             ParserSyntaxError, f"array field `{owner.name}` has {owner.type.length} elements, found {len(items)}", node
         )
-    place = owner.owner
     for i, item in enumerate(items):
-        at = build.number(i)
-        write_scalar(ctx, Place(place.var, place.index, (*place.path, owner.name), at, owner.type.element), item, node)
+        write_scalar(ctx, owner.owner.member(owner.name, owner.type.element, build.number(i)), item, node)
 
 
 def _array_items(owner: ArrayValue, value: Value) -> tuple[Value, ...] | None:
@@ -144,8 +135,5 @@ def _array_items(owner: ArrayValue, value: Value) -> tuple[Value, ...] | None:
         case TupleValue(items):
             return items
         case ArrayValue(source, name, type_):
-            return tuple(
-                Field(Place(source.var, source.index, (*source.path, name), build.number(i), type_.element))
-                for i in range(type_.length)
-            )
+            return tuple(Field(source.member(name, type_.element, build.number(i))) for i in range(type_.length))
     return None

@@ -5,6 +5,7 @@ A body sees tiles and tensors as captured operands, scalars as they were at issu
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pypto_pro.enums import PipeType
@@ -16,6 +17,7 @@ from pypto_pro.interp.statements import Statements
 from pypto_pro.interp.vector_unit import RegisterSite, VectorUnit, undefined_value
 from pypto_pro.ir import walk
 from pypto_pro.ir.nodes import (
+    LAUNCH_QUERIES,
     Const,
     CopyStruct,
     CopyTensor,
@@ -49,20 +51,11 @@ if TYPE_CHECKING:
 _REGISTERS = RegType | MaskType | AddrRegType | UnalignRegType
 
 
-def _vector_unit(core: Core) -> VectorUnit:
-    unit = core.units.get("vector")
-    if unit is None:
-        unit = core.units["vector"] = VectorUnit(core)
-    assert isinstance(unit, VectorUnit)
-    return unit
-
-
-def _thread_unit(core: Core) -> ThreadUnit:
-    unit = core.units.get("threads")
-    if unit is None:
-        unit = core.units["threads"] = ThreadUnit(core)
-    assert isinstance(unit, ThreadUnit)
-    return unit
+def _unit(kind: type[VectorUnit | ThreadUnit], core: Core) -> Any:
+    """What a core's calls of one kind work on, made when first needed."""
+    if kind not in core.units:
+        core.units[kind] = kind(core)
+    return core.units[kind]
 
 
 class ProgramWriter(Statements):
@@ -80,7 +73,7 @@ class ProgramWriter(Statements):
         name, captured = self._function(body, stmt, "vf, mask", ["vf.mask = mask"])
         site = CallSite(
             Kind.CALL, stmt, stmt.name, PipeType.V, self.loop_names, body=_Late(body.text.space, name),
-            unit_of=_vector_unit,
+            unit_of=partial(_unit, VectorUnit),
         )
         mask = "core.vector_state.mask, "
         self.emit(f"issue({self.site(site)}, ({mask}{self._arguments(captured)}), {self.trips})")
@@ -99,7 +92,8 @@ class ProgramWriter(Statements):
         name, captured = self._function(body, stmt, "vf, x, y, z", ["q_core = vf.core", *head])
         site = CallSite(
             Kind.CALL, stmt, stmt.name, PipeType.V, self.loop_names,
-            body=run_threads((nx, ny, nz), _Late(body.text.space, name)), unit_of=_thread_unit, touches_gm=True,
+            body=run_threads((nx, ny, nz), _Late(body.text.space, name)),
+            unit_of=partial(_unit, ThreadUnit), touches_gm=True,
         )
         self.emit(f"issue({self.site(site)}, ({self._arguments(captured)}), {self.trips})")
 
@@ -118,7 +112,7 @@ class ProgramWriter(Statements):
         for line in head:
             body.emit(line)
         for query in sorted({q.name for s in walk.statements(stmt.body) for q in walk.walk(s) if isinstance(q, Query)}):
-            if query in ("block_idx", "block_num", "subblock_idx", "subblock_num"):
+            if query in LAUNCH_QUERIES:
                 body.emit(f"q_{query} = vf.core.{query}")
         for var in captured:
             if isinstance(var.type, StructType | StructArrayType):

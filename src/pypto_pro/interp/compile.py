@@ -21,6 +21,7 @@ from pypto_pro.interp.sites import Site
 from pypto_pro.interp.statements import Statements, update_descriptors
 from pypto_pro.ir import walk
 from pypto_pro.ir.nodes import (
+    LAUNCH_QUERIES,
     CopyTensor,
     CopyTile,
     GroupDecl,
@@ -124,7 +125,6 @@ def _prologue(kernel: Kernel, program: Program, writer: Statements) -> list[str]
 
 OWNING = TileDecl | GroupDecl | SubView | CopyTile | TensorDecl | CopyTensor
 """Statements whose variable owns a descriptor."""
-LAUNCH_QUERIES = frozenset(("block_idx", "block_num", "subblock_idx", "subblock_num"))
 
 
 def _declaration(stmt: Any, writer: Statements) -> str:

@@ -15,6 +15,7 @@ from pypto_pro.interp import scalars
 from pypto_pro.interp.sites import Site
 from pypto_pro.interp.structs import StructRef, leaf_index
 from pypto_pro.ir.nodes import (
+    COMPARISONS,
     Binary,
     Choose,
     Const,
@@ -48,8 +49,6 @@ from pypto_pro.ir.types import (
 
 MAX_DEPTH = 24
 """Levels of an expression written in place; Python takes 200 nested parentheses, and a level may open several."""
-
-COMPARISONS = frozenset(("==", "!=", "<", "<=", ">", ">="))
 
 
 def in_range(index: int, count: int) -> int:

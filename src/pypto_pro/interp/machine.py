@@ -99,7 +99,7 @@ class Core:
         self.block_idx = block * self.subblock_num + self.subblock_idx
         self.block_num = machine.launch.block_dim
         self.vector_state = VectorState()
-        self.units: dict[str, Any] = {}
+        self.units: dict[type, Any] = {}
         """What vector functions and SIMT launches run on, made at first use."""
         self.program: Generator[int, None, None] | None = None
         self.parked = False

@@ -194,7 +194,7 @@ class Tile:
         self._made: dict[tuple[int, int, int, int], SimTile] = {}
 
     def set_valid(self, rows: int, cols: int, place: Any = None, trips: tuple[int, ...] = ()) -> None:
-        """`set_validshape`; negative extents, which no device defines, count as 0. `place` and `trips`: see `set_at`."""
+        """`set_validshape`; negative extents, which no device defines, count as 0. `place`, `trips`: see `set_at`."""
         self.set_at = None if place is None else (place, trips)
         old = self.arg
         if old.vr != rows or old.vc != cols:

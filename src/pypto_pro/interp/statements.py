@@ -51,6 +51,7 @@ from pypto_pro.ir.nodes import (
     WaitFlag,
     While,
 )
+from pypto_pro.ir.text import STMT_NAMES
 from pypto_pro.ir.types import GroupType, ScalarType, StructArrayType, TensorType, TileType
 from pypto_pro.ops.entry import DescriptorUpdate
 from pypto_pro.ops.table import lookup
@@ -59,13 +60,9 @@ FIRST_LOOP = 2
 """The `while` loops of a program yield numbers from here; below are TURN and BLOCKED."""
 
 _SYNC = {
-    SetFlag: (Kind.SET_FLAG, "sync_src"),
-    WaitFlag: (Kind.WAIT_FLAG, "sync_dst"),
-    Lock: (Kind.LOCK, "mutex_lock"),
-    Unlock: (Kind.UNLOCK, "mutex_unlock"),
-    SetCross: (Kind.SET_CROSS, "set_cross_core"),
-    WaitCross: (Kind.WAIT_CROSS, "wait_cross_core"),
-}
+    SetFlag: Kind.SET_FLAG, WaitFlag: Kind.WAIT_FLAG, Lock: Kind.LOCK, Unlock: Kind.UNLOCK,
+    SetCross: Kind.SET_CROSS, WaitCross: Kind.WAIT_CROSS,
+}  # fmt: skip
 
 
 def update_descriptors(site: OpSite, operands: dict[str, Tile], args: tuple[Any, ...]) -> None:
@@ -269,8 +266,7 @@ class Statements:
 
     def sync_site(self, stmt: Any, pipe: PipeType) -> Site:
         """The site of a flag, mutex or counter instruction."""
-        kind, name = _SYNC[type(stmt)]
-        return Site(kind, stmt, name, pipe, self.loop_names)
+        return Site(_SYNC[type(stmt)], stmt, STMT_NAMES[type(stmt)], pipe, self.loop_names)
 
     # --- what S does at issue time --------------------------------------------------------------------------------
 

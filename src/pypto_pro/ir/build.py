@@ -13,12 +13,11 @@ from typing import Any, TypeAlias
 
 from pypto_pro.dtypes import DataType
 from pypto_pro.ir import walk
-from pypto_pro.ir.nodes import Binary, Choose, Const, Convert, Expr, Unary
+from pypto_pro.ir.nodes import COMPARISONS, Binary, Choose, Const, Convert, Expr, Unary
 from pypto_pro.ir.types import BOOL, FP32, INDEX, ScalarType
 
 Number: TypeAlias = bool | int | float
 
-COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
 BITWISE = frozenset({"&", "|", "^", "<<", ">>"})
 _INT64 = ScalarType(DataType.DT_INT64)
 _UINT64 = ScalarType(DataType.DT_UINT64)

@@ -64,6 +64,10 @@ class Local:
         return self.var.type
 
 
+COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
+"""Operators of `Binary` whose result is BOOL whatever they compare."""
+
+
 @dataclass(frozen=True, slots=True)
 class Binary:
     """`lhs op rhs` on operands already of one type.
@@ -103,6 +107,10 @@ class Choose:
     then: Expr
     other: Expr
     type: Type
+
+
+LAUNCH_QUERIES = ("block_idx", "block_num", "subblock_idx", "subblock_num")
+"""Names of `Query` that a core knows from the start of its program to the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +226,10 @@ class Place:
     path: tuple[str, ...]
     element: Expr | None
     type: ScalarType | StructType  # StructType: the whole (sub-)struct
+
+    def member(self, name: str, type_: ScalarType | StructType, element: Expr | None = None) -> Place:
+        """The member of this struct called `name`, or an element of it when it is an array; `type_` is its type."""
+        return Place(self.var, self.index, (*self.path, name), element, type_)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from pypto_pro.dtypes import DataType
 from pypto_pro.enums import CoreKind
 from pypto_pro.ir import text, walk
 from pypto_pro.ir.nodes import (
+    COMPARISONS,
     Assign,
     Binary,
     Block,
@@ -55,7 +56,7 @@ _INDENT = "    "
 _TERNARY, _COMPARE, _SUM, _UNARY, _ATOM = 0, 4, 9, 11, 12
 _LEVEL = {
     "or": 1, "and": 2, "not": 3, "|": 5, "^": 6, "&": 7, "<<": 8, ">>": 8, "+": 9, "-": 9,
-    "*": 10, "/": 10, "//": 10, "%": 10, "~": 11, **dict.fromkeys(text.COMPARISONS, _COMPARE),
+    "*": 10, "/": 10, "//": 10, "%": 10, "~": 11, **dict.fromkeys(COMPARISONS, _COMPARE),
 }  # fmt: skip
 _PLAIN_ATTRIBUTES = ("vr", "vc", "addr")
 

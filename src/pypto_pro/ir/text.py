@@ -14,7 +14,7 @@ from typing import Any
 from pypto_pro import enums
 from pypto_pro.dtypes import DataType
 from pypto_pro.ir import nodes, types
-from pypto_pro.ir.nodes import Block, Expr, Place, Stmt, Var
+from pypto_pro.ir.nodes import COMPARISONS, Block, Expr, Place, Stmt, Var
 from pypto_pro.ir.types import BOOL, ArrayType, ScalarType, StructArrayType, StructType, TileType
 
 DTYPES: dict[str, DataType] = {dtype.to_string(): dtype for dtype in DataType}
@@ -55,7 +55,6 @@ QUERY_PREFIX = "get_"
 QUERY_TYPE = ScalarType(DataType.DT_INT32)
 """Type of a launch coordinate that prints as a plain call, `get_block_idx()`."""
 
-COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 LOGICAL = ("and", "or")
 CALLED = ("min", "max")
 """Binary operators written as calls."""

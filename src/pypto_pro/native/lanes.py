@@ -13,6 +13,7 @@ from typing import Any
 import llvmlite.ir as ir
 
 from pypto_pro.dtypes import DataType
+from pypto_pro.ir.nodes import COMPARISONS
 from pypto_pro.native import codecs, scalars
 from pypto_pro.native.emit import I32, Code, Value, splat, undefined, vector
 from pypto_pro.native.scalars import Scalar
@@ -66,7 +67,7 @@ class Lanes:
         lhs, rhs = self.value, self.other(other)
         if swapped:
             lhs, rhs = rhs, lhs
-        dtype = D.DT_BOOL if op in scalars.COMPARISONS else self.dtype
+        dtype = D.DT_BOOL if op in COMPARISONS else self.dtype
         return self.new(scalars.binary(self.code, op, lhs, rhs, self.dtype), dtype)
 
     def __add__(self, other: Any) -> Lanes:

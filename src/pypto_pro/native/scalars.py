@@ -15,11 +15,11 @@ from typing import Any
 import llvmlite.ir as ir
 
 from pypto_pro.dtypes import DataType
+from pypto_pro.ir.nodes import COMPARISONS
 from pypto_pro.native import codecs
 from pypto_pro.native.emit import I1, I64, Code, Value, splat
 
 D = DataType
-COMPARISONS = {"==", "!=", "<", "<=", ">", ">="}
 
 
 def binary(code: Code, op: str, lhs: Value, rhs: Value, dtype: DataType) -> Value:
