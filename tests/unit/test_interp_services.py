@@ -8,13 +8,23 @@ import numpy as np
 import pytest
 from machine_runs import EVERY_SCHEDULE, STORE, kernel_text, run_text, run_vector
 
+from pypto_pro.interp import services as simulated
 from pypto_pro.interp.out_of_bounds import OutOfBoundsWarning
+from pypto_pro.native import services as compiled
+from pypto_pro.ops.entry import Service
+from pypto_pro.ops.table import all_ops
 
 T = "T0 = TileType([4, 32], fp32, Vec)"
 MESSAGE = "T1 = Struct('Msg', {'n': index, 'flag': bool, 'f': fp32})"
 X = "x: Tensor([16, 32], fp32)"
 LINE = "cache_line=CacheLine.SINGLE_CACHE_LINE, dst=DcciDst.AUTO"
 WHOLE = "cache_line=CacheLine.ENTIRE_DATA_CACHE, dst=DcciDst.AUTO"
+
+
+def test_every_service_has_an_op_and_code_in_both_executors() -> None:
+    asked = [entry.service for entry in all_ops() if entry.service is not None]
+    assert sorted(asked) == sorted(Service)
+    assert set(simulated.SERVICES) == set(compiled.SERVICES) == set(Service)
 
 
 @pytest.mark.parametrize(("schedule", "seed"), EVERY_SCHEDULE)

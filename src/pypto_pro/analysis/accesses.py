@@ -19,7 +19,7 @@ from pypto_pro.ir.types import TensorType, TileType
 from pypto_pro.layouts import Region
 from pypto_pro.ops.entry import Access, Box, Bytes, Effect, OpEntry, Operand, Role, Window
 from pypto_pro.ops.operands import tile_geometry
-from pypto_pro.ops.table import lookup
+from pypto_pro.ops.table import entry_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +62,7 @@ def accesses_of(entry: OpEntry, named: Mapping[str, Any]) -> list[tuple[Access, 
     """Accesses with the operand each belongs to; an op that is another op is asked in that op's words."""
     while "regions" not in entry.facets and "rewrite" in entry.facets:
         name, others = entry.facets["rewrite"](**named)
-        target = lookup(name)
-        assert target is not None, name
+        target = entry_of(name)
         entry, named = target, {**_defaults(target), **others}
     facet = entry.facets.get("regions")
     accesses = facet(**named) if facet is not None else role_accesses(entry, named)

@@ -70,7 +70,7 @@ class _Recorder(Inserter):
 
     def _note(self, op: Op, env: object) -> None:
         entry = lookup(op.name)
-        if entry is None or entry.key.startswith("system.") or dict(op.attrs).get("phase") is not None:
+        if entry is None or entry.service is not None or dict(op.attrs).get("phase") is not None:
             return
         tiles = [a for a in op.args if walk.is_expr(a) and isinstance(a.type, TileType)]
         if not tiles:

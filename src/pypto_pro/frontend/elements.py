@@ -13,6 +13,7 @@ from pypto_pro.ir import build
 from pypto_pro.ir.build import Sym
 from pypto_pro.ir.nodes import Dim, Expr
 from pypto_pro.ir.types import TensorType, TileType
+from pypto_pro.ops.table import entry_of
 
 READ, WRITE = "getval", "setval"
 
@@ -20,7 +21,7 @@ READ, WRITE = "getval", "setval"
 def read_element(ctx: Context, owner: Expr, node: ast.Subscript, hint: str | None) -> Value:
     """`t[i, j]`."""
     offset = _offset(ctx, owner, order.evaluate_all(ctx, _indices(node)), node)
-    found = opcalls.emit(ctx, opcalls.entry_of(READ), {"container": owner, "offset": offset}, {}, node, hint)
+    found = opcalls.emit(ctx, entry_of(READ), {"container": owner, "offset": offset}, {}, node, hint)
     assert found is not None
     return found
 
@@ -28,7 +29,7 @@ def read_element(ctx: Context, owner: Expr, node: ast.Subscript, hint: str | Non
 def write_element(ctx: Context, owner: Expr, node: ast.Subscript, value: Value) -> None:
     """`t[i, j] = value`."""
     offset = _offset(ctx, owner, order.evaluate_all(ctx, _indices(node)), node)
-    opcalls.emit(ctx, opcalls.entry_of(WRITE), {"container": owner, "offset": offset, "value": value}, {}, node, None)
+    opcalls.emit(ctx, entry_of(WRITE), {"container": owner, "offset": offset, "value": value}, {}, node, None)
 
 
 def _indices(node: ast.Subscript) -> list[ast.expr]:

@@ -24,16 +24,9 @@ from pypto_pro.ir import build
 from pypto_pro.ir.nodes import Arg, Local, Op, SetValid, Var
 from pypto_pro.ir.types import ScalarType
 from pypto_pro.ops.entry import Caution, Keyword, OpEntry, Param, Requirement, Section
-from pypto_pro.ops.table import lookup
+from pypto_pro.ops.table import entry_of
 
 RAISED_BY_RULES = (TypeError, ValueError, ArithmeticError, LookupError, NotImplementedError)
-
-
-def entry_of(key: str) -> OpEntry:
-    """The entry of a name the front end relies on itself."""
-    entry = lookup(key)
-    assert entry is not None, key
-    return entry
 
 
 def call(ctx: Context, entry: OpEntry, node: ast.Call, hint: str | None) -> Value | None:

@@ -43,7 +43,7 @@ from pypto_pro.ir.types import (
     TileType,
     UnalignRegType,
 )
-from pypto_pro.ops.table import lookup
+from pypto_pro.ops.table import entry_of
 
 if TYPE_CHECKING:
     from pypto_pro.interp.machine import Core
@@ -188,8 +188,7 @@ class VectorBody(_Body):
     """The body of a vector function."""
 
     def op(self, stmt: Op) -> None:
-        entry = lookup(stmt.name)
-        assert entry is not None, stmt.name
+        entry = entry_of(stmt.name)
         targets: Any = tuple(var.type for var in stmt.results)
         site = RegisterSite(
             Kind.OP, stmt, entry.leaf, PipeType.V, entry=entry, attrs=dict(stmt.attrs), targets=targets,
@@ -204,7 +203,6 @@ class ThreadBody(_Body):
     """The body of a SIMT function, one thread of it."""
 
     def op(self, stmt: Op) -> None:
-        entry = lookup(stmt.name)
-        assert entry is not None, stmt.name
+        entry = entry_of(stmt.name)
         site = ElementSite(Kind.OP, stmt, entry.leaf, PipeType.V, entry=entry)
         self.result(stmt, f"access({self.site(site)}, {self.text.operand(stmt.args)})")

@@ -11,7 +11,7 @@ from pypto_pro.hw.a5 import SSBUF_BYTES
 from pypto_pro.interp.memory import SimTensor
 from pypto_pro.interp.sites import Overrun, Site
 from pypto_pro.interp.structs import StructRef
-from pypto_pro.ops.entry import Effect
+from pypto_pro.ops.entry import Effect, Service
 
 if TYPE_CHECKING:
     from pypto_pro.interp.machine import Instr
@@ -97,14 +97,13 @@ def set_mm_layout_transform(instr: Instr, given: dict[str, Any]) -> None:
     """The order in which the accumulator is read out; never changes values."""
 
 
-SERVICES: dict[str, Callable[[Instr, dict[str, Any]], Any]] = {
-    "system.dcci": dcci,
-    "ssbuf_store": ssbuf_store,
-    "ssbuf_load": ssbuf_load,
-    "set_mask_count": set_mask_count,
-    "set_mask_norm": set_mask_norm,
-    "set_vec_mask": set_vec_mask,
-    "reset_mask": reset_mask,
-    "system.set_mm_layout_transform": set_mm_layout_transform,
+SERVICES: dict[Service, Callable[[Instr, dict[str, Any]], Any]] = {
+    Service.CLEAN_CACHE: dcci,
+    Service.STORE_SSBUF: ssbuf_store,
+    Service.LOAD_SSBUF: ssbuf_load,
+    Service.COUNT_MASK: set_mask_count,
+    Service.NORMAL_MASK: set_mask_norm,
+    Service.SET_MASK: set_vec_mask,
+    Service.RESET_MASK: reset_mask,
+    Service.ORDER_READ_OUT: set_mm_layout_transform,
 }
-"""By the op table's key."""

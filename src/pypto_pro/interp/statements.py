@@ -54,7 +54,7 @@ from pypto_pro.ir.nodes import (
 from pypto_pro.ir.text import STMT_NAMES
 from pypto_pro.ir.types import GroupType, ScalarType, StructArrayType, TensorType, TileType
 from pypto_pro.ops.entry import DescriptorUpdate
-from pypto_pro.ops.table import lookup
+from pypto_pro.ops.table import entry_of
 
 FIRST_LOOP = 2
 """The `while` loops of a program yield numbers from here; below are TURN and BLOCKED."""
@@ -193,13 +193,12 @@ class Statements:
 
     def op(self, stmt: Op) -> None:
         """An op of the table: issued to its pipe, or carried out by S."""
-        entry = lookup(stmt.name)
-        assert entry is not None, stmt.name
+        entry = entry_of(stmt.name)
         args = self.text.operand(stmt.args)
-        if entry.key in SERVICES:
+        if entry.service is not None:
             names = tuple(p.name for p in entry.data_params)
             service = ServiceSite(
-                Kind.OP, stmt, entry.leaf, PipeType.S, self.loop_names, service=SERVICES[entry.key], names=names,
+                Kind.OP, stmt, entry.leaf, PipeType.S, self.loop_names, service=SERVICES[entry.service], names=names,
                 attrs=dict(stmt.attrs),
             )
             self.emit(f"scalar({self.site(service)}, {args}, {self.trips})")

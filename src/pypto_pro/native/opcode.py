@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import llvmlite.ir as ir
 
@@ -50,7 +51,7 @@ def op_module(signature: Signature) -> str | None:
 
 
 def inlined(module: Any, signature: Signature) -> Any:
-    """The op's function as a private one of a module, for calls that are too short to be worth a jump; None: declined."""
+    """The op's function as a private one of a module, for calls too short to be worth a jump; None: declined."""
     found = module.globals.get(signature.symbol)
     if found is None and "lower" in signature.entry.facets:  # type: ignore[union-attr]
         found = emit_into(module, signature)

@@ -56,7 +56,7 @@ from pypto_pro.native.sync_code import (
     flag_index,
 )
 from pypto_pro.ops.entry import DescriptorUpdate, OpEntry
-from pypto_pro.ops.table import lookup
+from pypto_pro.ops.table import entry_of
 
 SCALAR_PIPE = PipeType.S
 CALLBACK = "op_callback"
@@ -219,8 +219,8 @@ class CoreProgram(Statements):
     def op(self, stmt: n.Op) -> None:
         """Issue an op: descriptor updates first, then the call with everything by value."""
         entry, operands, attrs = self._resolved(stmt)
-        if entry.key in SERVICES:
-            SERVICES[entry.key](self, entry.bind(operands, attrs))
+        if entry.service is not None:
+            SERVICES[entry.service](self, entry.bind(operands, attrs))
             return
         if "issue" in entry.facets:
             self._update_descriptors(entry, operands, attrs)
@@ -248,14 +248,12 @@ class CoreProgram(Statements):
 
     def _resolved(self, stmt: n.Op) -> tuple[OpEntry, tuple[Any, ...], tuple[tuple[str, Any], ...]]:
         """The entry an op ends up as after rewrites, its operands, and its keywords."""
-        entry = lookup(stmt.name)
-        assert entry is not None, stmt.name
+        entry = entry_of(stmt.name)
         operands = tuple(operand(self.expressions, arg) for arg in stmt.args)
         attrs = stmt.attrs
         while "rewrite" in entry.facets:
             name, named = entry.facets["rewrite"](**entry.bind(operands, attrs))
-            target = lookup(name)
-            assert target is not None, name
+            target = entry_of(name)
             values = {p.name: named.get(p.name, p.default) for p in target.params}
             operands = tuple(values[p.name] for p in target.data_params)
             attrs = tuple((p.name, values[p.name]) for p in target.keywords)

@@ -1,7 +1,7 @@
 """Ops of the scalar unit that act on its own state instead of operand bytes: caches, SSBUF, special registers.
 
-By the op table's key, as functions (program code, operands by name) that emit inline code. Native memory is coherent
-between cores, so cache maintenance is nothing.
+As functions (program code, operands by name) that emit inline code. Native memory is coherent between cores, so cache
+maintenance is nothing.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ from pypto_pro.hw.a5 import SSBUF_BYTES
 from pypto_pro.ir.structs import layout_of
 from pypto_pro.native.emit import I64, PTR, Value
 from pypto_pro.native.frames import ARENA_SSBUF, CORE
+from pypto_pro.ops.entry import Service
 
 if TYPE_CHECKING:
     from pypto_pro.native.program import CoreProgram
 
-Service = Callable[["CoreProgram", dict[str, Any]], None]
+Emit = Callable[["CoreProgram", dict[str, Any]], None]
 
 
 def _nothing(program: CoreProgram, given: dict[str, Any]) -> None:
     """No effect that native code could show."""
 
 
-def _mode(value: int) -> Service:
+def _mode(value: int) -> Emit:
     def emit(program: CoreProgram, given: dict[str, Any]) -> None:
         program.code.store(I64(value), program.core, CORE["mask_count_mode"])
 
@@ -61,14 +62,13 @@ def _ssbuf(program: CoreProgram, given: dict[str, Any], store: bool) -> None:
         code.store(I64(1), program.core, CORE["wrote"])
 
 
-SERVICES: dict[str, Service] = {
-    "system.dcci": _nothing,
-    "set_mm_layout_transform": _nothing,
-    "system.set_mm_layout_transform": _nothing,
-    "set_mask_count": _mode(1),
-    "set_mask_norm": _mode(0),
-    "set_vec_mask": _set_vec_mask,
-    "reset_mask": _reset_mask,
-    "ssbuf_store": lambda program, given: _ssbuf(program, given, store=True),
-    "ssbuf_load": lambda program, given: _ssbuf(program, given, store=False),
+SERVICES: dict[Service, Emit] = {
+    Service.CLEAN_CACHE: _nothing,
+    Service.STORE_SSBUF: lambda program, given: _ssbuf(program, given, store=True),
+    Service.LOAD_SSBUF: lambda program, given: _ssbuf(program, given, store=False),
+    Service.COUNT_MASK: _mode(1),
+    Service.NORMAL_MASK: _mode(0),
+    Service.SET_MASK: _set_vec_mask,
+    Service.RESET_MASK: _reset_mask,
+    Service.ORDER_READ_OUT: _nothing,
 }

@@ -21,7 +21,7 @@ from pypto_pro.native.emit import I64, PTR, VOID, Code, Value
 from pypto_pro.native.frames import CORE
 from pypto_pro.native.issue import operand, spec_of, write_record
 from pypto_pro.native.vector_function import Call, VectorCode, VectorExpressions, captured_variables, issue_of
-from pypto_pro.ops.table import lookup
+from pypto_pro.ops.table import entry_of
 
 if TYPE_CHECKING:
     from pypto_pro.native.program import CoreProgram
@@ -101,8 +101,7 @@ class ThreadCode(VectorCode):
 
     def op(self, stmt: n.Op) -> None:
         """Element reads and writes: the ops' own functions, made part of the thread."""
-        entry = lookup(stmt.name)
-        assert entry is not None, stmt.name
+        entry = entry_of(stmt.name)
         args = tuple(operand(self.expressions, arg) for arg in stmt.args)
         specs = tuple(spec_of(a, self.program.kind) for a in args)
         results = tuple(ScalarSpec(v.type.dtype) for v in stmt.results if isinstance(v.type, ScalarType))

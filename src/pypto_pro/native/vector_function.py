@@ -40,7 +40,7 @@ from pypto_pro.native.vector_builder import VectorBuilder
 from pypto_pro.native.vector_cursors import Cursors
 from pypto_pro.native.vector_values import AddressRegister, Mask, Reg, StagingRegister, UbTile
 from pypto_pro.ops.entry import OpEntry
-from pypto_pro.ops.table import lookup
+from pypto_pro.ops.table import entry_of
 
 if TYPE_CHECKING:
     from pypto_pro.native.program import CoreProgram
@@ -249,8 +249,7 @@ class VectorCode(Statements):
     def op(self, stmt: n.Op) -> None:
         """A register op: inline code where its entry has some, else its meaning through a callback."""
         self._part_block()
-        entry = lookup(stmt.name)
-        assert entry is not None, stmt.name
+        entry = entry_of(stmt.name)
         args = tuple(self._operand(arg) for arg in stmt.args)
         if "lower" in entry.facets:
             old = [self.expressions.local(v) for v in stmt.results]

@@ -26,10 +26,10 @@ need a keyword takes `**_`. `ops/` imports no back end: `lower` and `cost` are h
 from __future__ import annotations
 
 import inspect
-import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
+from functools import cached_property
 from typing import Any
 
 from pypto_pro.dtypes import DataType
@@ -66,6 +66,19 @@ class Section(StrEnum):
     VECTOR = "vector"
     CUBE = "cube"
     BOTH = "both"
+
+
+class Service(StrEnum):
+    """What an op has the scalar unit do to state of its own, moving no operand bytes; each executor has code for it."""
+
+    CLEAN_CACHE = "clean_cache"
+    STORE_SSBUF = "store_ssbuf"
+    LOAD_SSBUF = "load_ssbuf"
+    COUNT_MASK = "count_mask"
+    NORMAL_MASK = "normal_mask"
+    SET_MASK = "set_mask"
+    RESET_MASK = "reset_mask"
+    ORDER_READ_OUT = "order_read_out"
 
 
 REQUIRED: Any = inspect.Parameter.empty
@@ -248,6 +261,7 @@ class OpEntry:
     tolerance: Tolerance | None = None
     results: int = 0  # how many values it returns (element reads, registers)
     more_results: int = 0  # register ops: how many values more they give where more targets are named
+    service: Service | None = None  # ops of the scalar unit on its own state; their meaning does nothing
     reads_target: bool = False  # register ops: what the target held before is an operand
     node: str | None = None  # constructs and sync: the IR node that represents it
     facets: dict[str, Facet] = field(default_factory=dict)
@@ -307,12 +321,12 @@ class OpEntry:
         """The dotted name without the module alias: `add`, `system.bar_all`, `vf.add`, `simt.launch`."""
         return self.name.removeprefix("pl.")
 
-    @property
+    @cached_property
     def data_params(self) -> tuple[Param, ...]:
         """The run-time operands, in the order of `Op.args`."""
         return tuple(p for p in self.params if p.is_data)
 
-    @property
+    @cached_property
     def keywords(self) -> tuple[Param, ...]:
         """The compile-time keywords, in the order of `Op.attrs`."""
         return tuple(p for p in self.params if not p.is_data)
@@ -348,10 +362,12 @@ class OpEntry:
 
 def read_params(body: Facet, skip: int = 0) -> tuple[Param, ...]:
     """The parameters of a function annotated `Annotated[T, Operand | Keyword]`, without the first `skip` ones."""
-    hints = typing.get_type_hints(body, include_extras=True)
     params = []
     for name, parameter in list(inspect.signature(body).parameters.items())[skip:]:
-        spec = next(m for m in hints[name].__metadata__ if isinstance(m, Operand | Keyword))
+        hint = parameter.annotation
+        if isinstance(hint, str):  # evaluated here: typing.get_type_hints takes most of the time of importing the table
+            hint = eval(hint, body.__globals__)
+        spec = next(m for m in hint.__metadata__ if isinstance(m, Operand | Keyword))
         params.append(Param(name, spec, parameter.default, parameter.kind is inspect.Parameter.KEYWORD_ONLY))
     return tuple(params)
 
@@ -383,6 +399,7 @@ def defop(
     copies: bool = False,
     tolerance: Tolerance | None = None,
     results: int = 0,
+    service: Service | None = None,
 ) -> Callable[[Facet], OpEntry]:
     """Register the decorated function as the meaning of op `name`; its docstring is the op's documentation."""
 
@@ -390,7 +407,7 @@ def defop(
         return register(
             OpEntry(
                 name, read_params(body), body, pipe, section, family, "op", aliases, inspect.getdoc(body) or "",
-                copies, tolerance, results,
+                copies, tolerance, results, service=service,
             )
         )
 

@@ -1,6 +1,6 @@
 """Ops of the scalar unit on state of its own: data cache, SSBUF messages, the matrix unit's read-out order.
 
-They move no operand bytes: the executors carry them out by key (`SERVICES`), so their meanings here do nothing.
+They move no operand bytes: the executors carry out their `Service`, so their meanings here do nothing.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pypto_pro.enums import CacheLine, DcciDst, MemorySpace, PipeType
 from pypto_pro.hw.a5 import SSBUF_BYTES
 from pypto_pro.ops.builder import Builder
-from pypto_pro.ops.entry import Access, Keyword, Kind, Operand, Role, Section, defop
+from pypto_pro.ops.entry import Access, Keyword, Kind, Operand, Role, Section, Service, defop
 from pypto_pro.ops.operands import ScalarIn, ScalarInfo, TensorInfo, TileArg, TileInfo
 from pypto_pro.ops.tensors import TensorArg
 
@@ -29,7 +29,7 @@ def _section(target: Any, **_: Any) -> Section:
     return Section.VECTOR if hasattr(target.type, "target_memory") else Section.BOTH
 
 
-@defop("pl.system.dcci", pipe=PipeType.S, section=_section, family="cache")
+@defop("pl.system.dcci", pipe=PipeType.S, section=_section, family="cache", service=Service.CLEAN_CACHE)
 def dcci(
     target: CacheTarget, offset: CacheOffset = None, *, cache_line: LineAttr = CacheLine.ENTIRE_DATA_CACHE,
     dst: TargetAttr = DcciDst.AUTO,
@@ -58,12 +58,12 @@ def _(target: Any, **_: Any) -> list[Access]:
     return []
 
 
-@defop("pl.ssbuf_store", pipe=PipeType.S, section=Section.BOTH, family="move.ssbuf")
+@defop("pl.ssbuf_store", pipe=PipeType.S, section=Section.BOTH, family="move.ssbuf", service=Service.STORE_SSBUF)
 def ssbuf_store(struct_var: StructIn, offset: ScalarIn) -> None:
     """Copy the whole 32-bit words of a struct to byte `offset` of the block's shared scalar buffer."""
 
 
-@defop("pl.ssbuf_load", pipe=PipeType.S, section=Section.BOTH, family="move.ssbuf")
+@defop("pl.ssbuf_load", pipe=PipeType.S, section=Section.BOTH, family="move.ssbuf", service=Service.LOAD_SSBUF)
 def ssbuf_load(struct_var: StructOut, offset: ScalarIn) -> None:
     """Fill the whole 32-bit words of a struct from byte `offset` of the block's shared scalar buffer."""
 
@@ -85,7 +85,10 @@ ssbuf_store.rules(_check_place)
 ssbuf_load.rules(_check_place)
 
 
-@defop("pl.system.set_mm_layout_transform", pipe=PipeType.S, section=Section.CUBE, family="cube.mode")
+@defop(
+    "pl.system.set_mm_layout_transform", pipe=PipeType.S, section=Section.CUBE, family="cube.mode",
+    service=Service.ORDER_READ_OUT,
+)  # fmt: skip
 def set_mm_layout_transform(*, enabled: Enabled) -> None:
     """Whether the matrix unit produces, and the exit drains, Acc along N. Never changes a value or an address."""
 

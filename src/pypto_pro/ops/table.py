@@ -34,6 +34,13 @@ def lookup(key: str) -> OpEntry | None:
     return _BY_KEY.get(key.removeprefix("pl."))
 
 
+def entry_of(name: str) -> OpEntry:
+    """The entry of a name that must have one, as every op of a verified kernel does."""
+    entry = lookup(name)
+    assert entry is not None, name
+    return entry
+
+
 def keys() -> tuple[str, ...]:
     """Every name `lookup` knows, aliases included; for nearest-name help."""
     return tuple(_BY_KEY)

@@ -125,7 +125,7 @@ class Inserter:
     def op_refs(self, op: Op, env: Env) -> tuple[list[Ref], PipeType | None]:
         """The operands of an op to lock, and on which pipe."""
         entry = lookup(op.name)
-        if entry is None or entry.key.startswith("system."):
+        if entry is None or entry.service is not None:
             return [], None
         pairs = [(p, a) for p, a in zip(entry.data_params, op.args, strict=True) if not p.keyword_only]
         tiles = {a for _, a in pairs if walk.is_expr(a) and isinstance(a.type, TileType)}
