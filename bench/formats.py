@@ -10,20 +10,21 @@ product is below 60 % of BLAS or decoding below 1 GB/s.
 
 from __future__ import annotations
 
-import os
-
-for _name in ("PYPTO_PRO_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
-    os.environ.setdefault(_name, "1")
-
 import argparse
 import ctypes
 import json
+import os
 import statistics
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
+
+os.environ.setdefault("PYPTO_PRO_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("MKL_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 

@@ -11,7 +11,7 @@ from pypto_pro.dtypes import DataType as D
 from pypto_pro.enums import AtomicType, CoreKind, ReluPreMode
 from pypto_pro.enums import MemorySpace as S
 from pypto_pro.enums import TensorLayout as L
-from pypto_pro.ops import rules
+from pypto_pro.ops import rules, store
 
 BYTES = [d for d in rules.MOVABLE if not d.is_sub_byte]
 RELU = ReluPreMode.NormalRelu
@@ -142,7 +142,8 @@ def test_exits(source: D, target: D, scaled: bool, relu: bool) -> None:
 @pytest.mark.parametrize(("source", "target"), [(s, t) for s, t, scaled in EXITS if scaled], ids=lambda x: x.name)
 def test_run_time_scales_are_bits(source: D, target: D) -> None:
     """An INT32/INT64 scalar holds the FP32 pattern in its low half."""
-    tile, tensor, bits = T((16, 32), source, S.Acc, valid=(9, 20)), G((20, 40), target), int(np.float32(0.75).view(np.int32))
+    tile, tensor = T((16, 32), source, S.Acc, valid=(9, 20)), G((20, 40), target)
+    bits = int(np.float32(0.75).view(np.int32))
     call = store_call(tensor, tile, (1, 3), bits | 5 << 40)
     check(call, lambda m: golden_store(m, tensor, tile, (1, 3), None, 0.75), with_accumulator(call, tile),
           blind=quiet("dst_tensor", target))
@@ -169,7 +170,7 @@ def test_scales_by_column(source: D, target: D) -> None:
               blind=quiet("dst_tensor", target))
 
 
-@pytest.mark.parametrize("dtype", [D.DT_FP32, D.DT_FP16, D.DT_BF16, D.DT_INT32, D.DT_INT16, D.DT_INT8], ids=lambda d: d.name)
+@pytest.mark.parametrize("dtype", store.ADDED, ids=lambda d: d.name)
 def test_atomic_additions(dtype: D) -> None:
     add = {"atomic": AtomicType.AtomicAdd}
     tile, tensor = T((8, 64), dtype, valid=(5, 41)), G((20, 60), dtype)

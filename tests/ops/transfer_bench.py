@@ -226,7 +226,7 @@ def native(call: Call, memories: Memories) -> Outcome:
         except ArgumentError as error:
             outcome.refused = error.diagnostic.message
 
-    launch, core = (np.zeros(size // 8 + 8, np.int64) for size in (frames.LAUNCH[frames.SIZE], frames.CORE[frames.SIZE]))
+    launch, core = (np.zeros(fields[frames.SIZE] // 8 + 8, np.int64) for fields in (frames.LAUNCH, frames.CORE))
     callback = CALL(call_back)
     launch[frames.LAUNCH["callback"] // 8] = ctypes.cast(callback, ctypes.c_void_p).value
     words = {"launch": launch.ctypes.data, "arena": _ARENA.ctypes.data, "ub": _ARENA.ctypes.data,

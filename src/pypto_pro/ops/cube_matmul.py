@@ -322,13 +322,16 @@ def mx_touched(dst_tile: TileArg, lhs_tile: TileArg, rhs_tile: TileArg, *, reads
     ]
 
 
-def mx_product(lhs: TileArg, rhs: TileArg, scale_a: TileArg, scale_b: TileArg) -> Array:
+def mx_product(lhs: TileArg, rhs: TileArg, scale_a: TileArg | None, scale_b: TileArg | None) -> Array:
     """(lhs * 2^a) @ (rhs * 2^b) rounded to FP32; a scale code of 0xFF is NaN.
 
     In float64, where scaled elements are exact: 254 may meet 0, and 2^127 times an element is beyond FP32.
     """
+    assert scale_a is not None
+    assert scale_b is not None
     (left, right), (a, b) = operands(lhs, rhs), scales(lhs, rhs, scale_a, scale_b)
-    return ((left * a) @ (right * b)).astype(np.float32)
+    result: Array = ((left * a) @ (right * b)).astype(np.float32)
+    return result
 
 
 @defop("pl.matmul_mx", pipe=PipeType.M, section=Section.CUBE, family="cube.matmul", tolerance=SUM_ORDER)

@@ -39,7 +39,7 @@ def _touched(container: Any, offset: Any, effect: Effect) -> list[Access]:
     return [Access("container", effect, Bytes(offset * width, width))]
 
 
-def _bytes_of(container: TileArg | TensorArg, offset: int) -> slice | None:
+def _bytes_of(container: TileArg | TensorArg, offset: int | float) -> slice | None:
     """Where the element lies in the container's memory; None outside it."""
     width = container.dtype.nbytes
     start = (container.addr if isinstance(container, TileArg) else container.base) + int(offset) * width

@@ -45,7 +45,7 @@ def exit_of(src: Any, scale: Any, relu: ReluPreMode | None) -> Exit | None:
 
 def exit_values(src: TileArg, bits: Array) -> Array:
     """Raw accumulator elements as the values they hold: INT32 or FP32."""
-    return bits.view(np.int32 if src.dtype is D.DT_INT32 else np.float32)
+    return np.asarray(bits.view(np.int32 if src.dtype is D.DT_INT32 else np.float32))
 
 
 def exit_bits(
@@ -64,7 +64,8 @@ def exit_bits(
         rounded = np.rint(result.astype(np.float64) + word.offset)
         low, high = np.where(word.signed, -128, 0), np.where(word.signed, 127, 255)
         whole = np.nan_to_num(np.clip(rounded, low, high), nan=0.0)
-        return whole.astype(np.int64).astype(np.uint8)
+        codes: Array = whole.astype(np.int64).astype(np.uint8)
+        return codes
     return np.asarray(numerics.encode(result, dtype, RoundMode.CAST_RINT, saturate=True, keep_nan=dtype is D.DT_FP16))
 
 

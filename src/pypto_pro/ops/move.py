@@ -96,7 +96,8 @@ def move(
     shape rounded up (rows to 2, columns to 32).
     """
     if is_insert(dst_tile, src_tile, offset, _has_extras(acc_to_vec_mode, relu_pre_mode, scale)):
-        for part in parts(dst_tile, src_tile, tuple(offset or (0, 0))):  # type: ignore[arg-type]
+        row, col = offset or (0, 0)
+        for part in parts(dst_tile, src_tile, (row, col)):
             copy_part(dst_tile, src_tile, part)
         return
     for step in plan(dst_tile, src_tile, offset, acc_to_vec_mode):
@@ -119,7 +120,7 @@ def _(
     acc_to_vec_mode: AccToVecMode | None, relu_pre_mode: ReluPreMode | None, scale: Any,
 ) -> Any:
     if is_insert(dst_tile, src_tile, offset, _has_extras(acc_to_vec_mode, relu_pre_mode, scale)):
-        return lower_parts(k, dst_tile, src_tile, tuple(offset or (0, 0)))  # type: ignore[arg-type]
+        return lower_parts(k, dst_tile, src_tile, tuple(offset or (0, 0)))
     way_out = exit_of(src_tile, scale, relu_pre_mode)
     for step in plan(dst_tile, src_tile, offset, acc_to_vec_mode):
         target = dst_tile if step.sub is None else dst_tile.on(step.sub)
@@ -136,7 +137,7 @@ def _(
     if acc_to_vec_mode in DUAL:
         return [DescriptorUpdate("src_tile", *rounded_valid(src_tile, acc_to_vec_mode))]
     if is_insert(dst_tile, src_tile, offset, _has_extras(acc_to_vec_mode, relu_pre_mode, scale)):
-        return offset_facts(src_tile, tuple(offset or (0, 0)))  # type: ignore[arg-type]
+        return offset_facts(src_tile, tuple(offset or (0, 0)))
     within_vec = path(dst_tile, src_tile) == (S.Vec, S.Vec)
     return rules.block_facts(dst_tile=dst_tile, src_tile=src_tile) if within_vec else []
 
@@ -147,7 +148,7 @@ def _(
     relu_pre_mode: ReluPreMode | None, scale: Any,
 ) -> list[Access]:
     if is_insert(dst_tile, src_tile, offset, _has_extras(acc_to_vec_mode, relu_pre_mode, scale)):
-        return touched(dst_tile, src_tile, tuple(offset or (0, 0)))  # type: ignore[arg-type]
+        return touched(dst_tile, src_tile, tuple(offset or (0, 0)))
     found = []
     for step in plan(dst_tile, src_tile, offset, acc_to_vec_mode):
         found += scale_access(scale, step.source.cols)
