@@ -12,6 +12,7 @@ from pypto_pro.diag import Diagnostic
 from pypto_pro.enums import PipeType
 from pypto_pro.interp.calls import CallPlan, CallSite
 from pypto_pro.interp.checks import words
+from pypto_pro.interp.checks.alignment import Alignment
 from pypto_pro.interp.checks.blame import Blame
 from pypto_pro.interp.checks.book import Book, make
 from pypto_pro.interp.checks.bounds import Bounds
@@ -90,6 +91,7 @@ class Checker(Observer):
         self.defined = Definedness(Uninitialised(self.book, self.blame), self.memories)
         self.values = Values(self.book)
         self.outputs = Outputs(self.book, machine, self.memories)
+        self.alignment = Alignment(self.book)
         self.mem_bars = MemBars(self.book)
         self.thread_races = ThreadRaces(self.book)
         self.caches = ScalarCaches(self.book, self.blame, machine, self.order)
@@ -148,6 +150,8 @@ class Checker(Observer):
             self.conflicts.check(instr, know, touched)
             self.know[instr.pipe].absorb(know)
             self.defined.calls.completed(instr, plan, touched)
+            if not touched.examined:
+                self.alignment.completed(instr, plan)
             self.mem_bars.completed(instr, plan, touched)
             self.thread_races.completed(instr, plan)
             set_status(touched, None)
