@@ -136,6 +136,16 @@ OUTSIDE: dict[str, tuple[str, str]] = {
         "C.n * 1.0",
         "class T:\n    __slots__ = ('n',)\n    def __init__(self, n):\n        self.n = n\nC = T(V)",
     ),
+    "private slots": (
+        "C.n * 1.0",
+        "class T:\n    __slots__ = ('__n',)\n    def __init__(self, n):\n        self.__n = n\n"
+        "    @property\n    def n(self):\n        return self.__n\nC = T(V)",
+    ),
+    "slots that answer to every name": (
+        "C.n * 1.0",
+        "class T:\n    __slots__ = ('k',)\n    def __init__(self, k):\n        self.k = k\n"
+        "    def __getattr__(self, name):\n        return self.k\nC = T(V)",
+    ),
     "enum": ("E.n.value * 1.0", "import enum\nclass E(enum.Enum):\n    n = V"),
     "named tuple": (
         "P.n * 1.0",

@@ -9,12 +9,13 @@ name opaque: a result is independent of it only if compiling never looked that n
 from __future__ import annotations
 
 import builtins
+import contextlib
 import hashlib
 import itertools
 import linecache
+import os
 import re
 import sys
-import sysconfig
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
@@ -211,7 +212,7 @@ class _Describer:
             raise _TooMany
         self.numbers[id(value)] = len(self.held)
         self.held.append(value)
-        self.tokens.append(f"{kind.__module__}.{kind.__qualname__}")
+        self.tokens.append(_named(kind))
         self._parts(value)
 
     def _parts(self, value: Any) -> None:
@@ -277,12 +278,10 @@ class _Describer:
             if bases != [object] or _is_library(kind.__module__):
                 raise _Opaque
             self._value(kind)
-        slots = [name for base in kind.__mro__ for name in _names_of(getattr(base, "__slots__", ()))]
-        held = {name: getattr(value, name) for name in slots if hasattr(value, name)} | getattr(value, "__dict__", {})
-        self._all(itertools.chain.from_iterable(held.items()))
+        self._all(itertools.chain.from_iterable(_held(value).items()))
 
     def _class(self, kind: type) -> None:
-        self.tokens.append(f"class {kind.__module__}.{kind.__qualname__}")
+        self.tokens.append(f"class {_named(kind)}")
         if _is_own(kind.__module__) or _is_library(kind.__module__) or not kind.__flags__ & _HEAP:
             return
         if issubclass(kind, Enum):
@@ -309,7 +308,7 @@ class _Describer:
 
     def _function(self, fn: FunctionType) -> None:
         """A function's code and attributes; its names are looked at later, each for itself."""
-        self.tokens.append(f"{fn.__module__}.{fn.__qualname__}")
+        self.tokens.append(_named(fn))
         if _is_own(fn.__module__):
             return
         if _is_library(fn.__module__) and fn.__module__ not in PURE_MODULES:
@@ -333,6 +332,12 @@ class _Describer:
 _HEAP = 1 << 9
 
 
+def _named(what: Any) -> str:
+    """Name of a class or function; an author's module counts by its file, since `__main__` is another name for it."""
+    module = what.__module__
+    return f"{module}.{what.__qualname__}" if _is_own(module) or _is_library(module) else str(what.__qualname__)
+
+
 def _is_exception(value: Any) -> bool:
     return isinstance(value, type) and issubclass(value, BaseException)
 
@@ -350,7 +355,21 @@ def _is_library(module: str | None) -> bool:
     return bool(file) and file.startswith(_STDLIB) and "site-packages" not in file
 
 
-_STDLIB = sysconfig.get_paths()["stdlib"]
+_STDLIB = os.path.dirname(os.__file__) + os.sep
+
+
+def _held(value: Any) -> dict[str, Any]:
+    """What an instance stores, read past any `__getattr__` of its class, which may answer to every name."""
+    held = {}
+    for base in type(value).__mro__:
+        for name in _names_of(vars(base).get("__slots__", ())):
+            private = name.startswith("__") and not name.endswith("__")
+            stored = f"_{base.__name__.lstrip('_')}{name}" if private else name
+            with contextlib.suppress(AttributeError):  # declared, never assigned
+                held[stored] = object.__getattribute__(value, stored)
+    with contextlib.suppress(AttributeError):
+        held |= object.__getattribute__(value, "__dict__")
+    return held
 
 
 def _names_of(slots: Any) -> tuple[str, ...]:
