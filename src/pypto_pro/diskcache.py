@@ -28,11 +28,13 @@ TOUCH_SECONDS = 3600.0
 """How exactly the time of last use is kept."""
 STALE_SECONDS = 3600.0
 """Age at which a temporary file belongs to a process that died."""
-TRIM_EVERY = 64 * MEGABYTE
+TRIM_EVERY = 16 * MEGABYTE
 """Bytes one process writes between two looks at the size of the whole."""
-SCRATCH = ".tmp"
+TRIM_SECONDS = 600.0
+"""Time between two looks by any process."""
+SCRATCH, LOOKED = ".tmp", "looked"
 
-_written = TRIM_EVERY  # the first write of a process looks
+_written = 0
 
 
 @dataclass(frozen=True)
@@ -73,16 +75,19 @@ def package_stamp() -> str:
 
 def tree_stamp(root: str) -> str:
     """A stamp of the files below a directory: names, sizes and times."""
-    folders, seen = [root], hashlib.sha256()
+    folders, rows = [root], []
     while folders:
         with os.scandir(folders.pop()) as found:
-            for entry in sorted(found, key=lambda e: e.name):
+            for entry in found:
+                name = entry.name
+                if name.endswith(".pyc") or name.startswith((".", "__pycache__")):
+                    continue
                 if entry.is_dir():
-                    folders += [entry.path] if not entry.name.startswith((".", "__")) else []
-                elif not entry.name.endswith(".pyc"):
+                    folders.append(entry.path)
+                else:
                     status = entry.stat()
-                    seen.update(f"{entry.path[len(root) :]} {status.st_size} {status.st_mtime_ns}\n".encode())
-    return seen.hexdigest()
+                    rows.append((entry.path[len(root) :], status.st_size, status.st_mtime_ns))
+    return hashlib.sha256(repr(sorted(rows)).encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def _path(kind: str, key: str) -> str:
@@ -124,10 +129,24 @@ def write(kind: str, key: str, data: bytes) -> None:
         except OSError:
             os.unlink(temporary)
             raise
+        due = _written == 0 and _is_overdue()
         _written += _HEAD + len(data)
-        if _written >= TRIM_EVERY:
-            _written = 0
+        if due or _written >= TRIM_EVERY:
+            _written = 1
             trim()
+
+
+def _is_overdue() -> bool:
+    """Whether no process looked at the size of the whole lately; the caller is about to."""
+    mark = os.path.join(directory(), LOOKED)
+    try:
+        if time.time() - os.stat(mark).st_mtime < TRIM_SECONDS:
+            return False
+    except OSError:
+        pass
+    with contextlib.suppress(OSError), open(mark, "w"):
+        pass
+    return True
 
 
 def entries() -> Iterator[Entry]:
@@ -136,11 +155,22 @@ def entries() -> Iterator[Entry]:
 
 
 def _files() -> Iterator[Entry]:
-    root = directory()
-    for path in root.glob("*/*/*"):
-        with contextlib.suppress(OSError):
-            status = path.stat()
-            yield Entry(path.parts[len(root.parts)], str(path), status.st_size, status.st_mtime)
+    root = str(directory())
+    for kind in _below(root):
+        for folder in _below(kind.path):
+            for file in _below(folder.path):
+                with contextlib.suppress(OSError):
+                    status = file.stat()
+                    yield Entry(kind.name, file.path, status.st_size, status.st_mtime)
+
+
+def _below(path: str) -> list[os.DirEntry[str]]:
+    """What a directory holds, nothing for what is no directory."""
+    try:
+        with os.scandir(path) as found:
+            return [*found]
+    except OSError:
+        return []
 
 
 def trim(limit: int | None = None) -> int:

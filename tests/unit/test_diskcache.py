@@ -75,9 +75,23 @@ def test_the_least_recently_used_go_first(root: Path) -> None:
 def test_the_bound_holds_while_writing(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYPTO_PRO_CACHE_MB", "1")
     monkeypatch.setattr(diskcache, "TRIM_EVERY", 200_000)
+    monkeypatch.setattr(diskcache, "_written", 0)
     for k in range(30):
         diskcache.write("objects", f"{k:064x}", bytes(100_000))
     assert sum(entry.size_bytes for entry in diskcache.entries()) <= diskcache.MEGABYTE + 300_000
+
+
+def test_a_process_looks_when_nobody_did_lately(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYPTO_PRO_CACHE_MB", "0")
+    looked = []
+    for age in (0, 60, 10_000):
+        monkeypatch.setattr(diskcache, "_written", 0)
+        if (root / diskcache.LOOKED).exists():
+            then = (root / diskcache.LOOKED).stat().st_mtime - age
+            os.utime(root / diskcache.LOOKED, (then, then))
+        diskcache.write("kernels", KEY, b"data")
+        looked.append(diskcache.read("kernels", KEY) is None)
+    assert looked == [True, False, True]
 
 
 def test_scratch_of_dead_processes_goes_that_of_live_ones_stays(root: Path) -> None:
@@ -91,13 +105,14 @@ def test_scratch_of_dead_processes_goes_that_of_live_ones_stays(root: Path) -> N
     assert new.exists()
 
 
-def test_clear_removes_entries_only(root: Path) -> None:
+def test_clear_removes_entries_only(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(diskcache, "_written", 0)
     diskcache.write("kernels", KEY, b"data")
     diskcache.write("objects", OTHER, b"more")
     (root / "notes.txt").write_text("mine")
     count, size = diskcache.clear()
     assert (count, size > 0) == (2, True)
-    assert [path.name for path in root.rglob("*") if path.is_file()] == ["notes.txt"]
+    assert {path.name for path in root.rglob("*") if path.is_file()} == {"notes.txt", diskcache.LOOKED}
 
 
 WRITER = """

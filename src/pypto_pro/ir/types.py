@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias
 
 from pypto_pro.dtypes import DataType
@@ -85,6 +86,14 @@ class TileType:
         set_(self, "layout", layout)
         set_(self, "fractal", _fractal_value(fractal, target_memory, layout, dtype))
         set_(self, "compact", compact.value if isinstance(compact, CompactMode) else int(compact or 0))
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.shape, self.dtype, self.target_memory, self.valid_shape, self.layout, self.fractal))
+
+    def __hash__(self) -> int:
+        """Computed once: variables are keys of many tables, and most of them are tiles."""
+        return self._hash
 
     @property
     def space(self) -> MemorySpace:

@@ -15,7 +15,6 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +41,8 @@ from pypto_pro.native.frames import (
 )
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
+
     from pypto_pro.diag.errors import StuckError
     from pypto_pro.native.program import Site
     from pypto_pro.native.vector_unit import VectorUnit
@@ -69,6 +70,8 @@ def thread_count() -> int:
 
 @cache
 def _pool() -> ThreadPoolExecutor:
+    from concurrent.futures import ThreadPoolExecutor
+
     return ThreadPoolExecutor(max_workers=256, thread_name_prefix="pypto-pro")
 
 
