@@ -313,6 +313,44 @@ def too_far(x: pl.Tensor[[16, 64], F16], c: pl.Tensor[[16, 64], F32]):
         pl.set_validshape(acc, [1, 1])
 
 
+@pl.jit
+def too_tall(x: pl.Tensor[[64, 64], F16], y: pl.Tensor[[64, 64], F16], rows: pl.DT_INT32):
+    with pl.section_vector():
+        t = pl.make_tile_group(
+            type=pl.TileType(shape=[16, 64], dtype=F16, valid_shape=[-1, -1]), addrs=0, mutex_ids=[0]).current()
+        pl.set_validshape(t, [rows, 64])
+        pl.load(t, x, [0, 0])
+        pl.store(y, t, [0, 0])
+
+
+@pl.jit
+def wide_part(a: pl.Tensor[[64, 64], F16], b: pl.Tensor[[64, 64], F16], c: pl.Tensor[[16, 64], F32], k: pl.DT_INT32):
+    with pl.section_cube():
+        am = group([64, 64], F16, S.Mat, 0, [0], pl.NZ, 0).current()
+        bm = group([64, 64], F16, S.Mat, 0x4000, [1], pl.NZ, 0).current()
+        left = group([16, 64], F16, S.Left, 0, [2], pl.NZ, 0).current()
+        right = group([64, 64], F16, S.Right, 0, [3], pl.ZN, 0).current()
+        acc = group([16, 64], F32, S.Acc, 0, [4], pl.NZ, 0).current()
+        pl.load(am, a, [0, 0])
+        pl.load(bm, b, [0, 0])
+        pl.move(left, am, [k, 0])
+        pl.move(right, bm)
+        pl.matmul(acc, left, right)
+        pl.store(c, acc, [0, 0])
+
+
+def test_what_leaves_the_declared_shape() -> None:
+    x, y = np.ones((64, 64), np.float16), np.zeros((64, 64), np.float16)
+    assert pypto_pro.check(too_tall[None, 1], x, y, 16).clean
+    found = pypto_pro.check(too_tall[None, 1], x, y, 20).findings
+    assert {str(f.kind) for f in found} == {"out_of_bounds"}
+    assert "20 x 64 elements from [0, 0] of a tile declared [16, 64]" in found[0].message
+    c = np.zeros((16, 64), np.float32)
+    assert pypto_pro.check(wide_part[None, 1], x, x, c, 48).clean
+    found = pypto_pro.check(wide_part[None, 1], x, x, c, 64).findings
+    assert "16 x 64 elements from [64, 0] of a tile declared [64, 64]" in found[0].message
+
+
 def test_findings() -> None:
     x, y = np.arange(1024, dtype=np.float32).reshape(16, 64), np.zeros((16, 1), np.float32)
     found = pypto_pro.check(one_column[None, 1], x, y).findings

@@ -27,6 +27,7 @@ class Touch:
     """Bytes of one operand: `sub` picks AIV0 or AIV1 for a Vec tile named by the cube core (None: AIV0).
 
     `past`: one past the last byte the op asked for, where that is past the tile's own bytes, which end at `end`.
+    `outside`: what is meant leaves the declared shape, in words.
     """
 
     operand: str
@@ -35,6 +36,7 @@ class Touch:
     regions: tuple[Region, ...]
     past: int = 0
     end: int = 0
+    outside: str = ""
 
 
 def touches(entry: OpEntry, named: Mapping[str, Any]) -> tuple[Touch, ...]:
@@ -54,8 +56,19 @@ def touches(entry: OpEntry, named: Mapping[str, Any]) -> tuple[Touch, ...]:
             if high > end:
                 found.append(Touch(access.operand, access.effect, access.sub, clipped(regions, end), high, end))
                 continue
-        found.append(Touch(access.operand, access.effect, access.sub, regions))
+        found.append(Touch(access.operand, access.effect, access.sub, regions, outside=_outside(access, operand)))
     return tuple(found)
+
+
+def _outside(access: Access, operand: Any) -> str:
+    """How a box leaves the declared shape of its tile; empty inside, and for boxes at a pitch of their own."""
+    match access.where:
+        case Box(r0, c0, rows, cols, None, None) if _is_tile(operand) and access.effect is not Effect.CLOBBER:
+            height, width = operand.type.shape
+            if r0 + rows > height or c0 + cols > width:
+                area = f"{rows} x {cols} elements from [{r0}, {c0}]"
+                return f"covers {area} of a tile declared [{height}, {width}]"
+    return ""
 
 
 def accesses_of(entry: OpEntry, named: Mapping[str, Any]) -> list[tuple[Access, Any]]:

@@ -182,6 +182,9 @@ def make_plan(site: OpSite, args: tuple[Any, ...]) -> Plan:
             _add_gm(operand, touch, footprints, overruns)
             continue
         store = operand.store_of(touch.sub)
+        if touch.outside:
+            what = f"`{operand.name or touch.operand}` {touch.outside}"
+            overruns.append(Caution(False, "out_of_bounds", what))
         if touch.past:
             tile = f"`{operand.name}`" if operand.name else "the tile"
             overruns.append(_overrun(touch, operand.name, operand.addr, touch.past, touch.end, tile))

@@ -193,5 +193,5 @@ def _vec_to_mat(dst: Any, src: Any, offset: Offset) -> Transfer:
         rows, cols = up(dst.vr, 16), up(dst.vc, c0)
         packed = Box(0, 0, rows, cols, row_extent=rows)
         return Transfer(packed, packed)
-    line = Box(0, 0, 1, _down(dst.vr * dst.vc, c0))
-    return Transfer(line, line)
+    count = _down(dst.vr * dst.vc, c0)
+    return Transfer(Box(0, 0, 1, count, col_extent=src.type.cols), Box(0, 0, 1, count, col_extent=dst.type.cols))
