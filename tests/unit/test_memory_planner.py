@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pypto_pro.dtypes import DataType
 from pypto_pro.enums import CoreKind, MemorySpace
 from pypto_pro.ir.types import TileType
-from pypto_pro.memory import cpsat
+from pypto_pro.memory import cpsat, planner
 from pypto_pro.memory.advice import advise
 from pypto_pro.memory.design import Declared, Design, OrderFact, TileRecord
 from pypto_pro.memory.machine import Chip
@@ -60,16 +60,19 @@ def fits(records: list[TileRecord], view: tuple[str, str]) -> bool:
     return writer.addrs is None and size(reader) <= size(writer)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(designs(), st.booleans(), st.booleans())
 def test_every_plan_validates_and_is_never_worse_than_first_fit(design: Design, reuse: bool, scatter: bool) -> None:
     problem, _ = problem_of(design, Chip(), Wishes(reuse, scatter=scatter))
-    placement = plan_layout(problem, "search")
+    with pytest.MonkeyPatch.context() as patch:  # the promises hold however early the search gives up
+        patch.setattr(planner, "EXACT_NODES", 5_000)
+        placement = plan_layout(problem, "search")
+        again = plan_layout(problem, "search")
     assert validate(problem, placement) == []
     first = first_fit_layout(problem)
     for plan in placement.spaces:
         assert plan.lower_bound <= plan.highest <= first[plan.space]
-    assert plan_layout(problem, "search").addresses == placement.addresses, "equal problems have equal answers"
+    assert again.addresses == placement.addresses, "equal problems have equal answers"
 
 
 @settings(max_examples=60, deadline=None)
