@@ -66,7 +66,7 @@ class MemBars:
             where = _bytes(event)
             if event.effect is Effect.WRITE:
                 self._meet(instr, plan, event, loads[where], barriers[LOAD, STORE], latest_barrier)
-                self._meet(instr, plan, event, stores[where], barriers[STORE, STORE], latest_barrier)
+                self._meet(instr, plan, event, stores[where], barriers[STORE, STORE], latest_barrier, loads[where])
                 stores[where] = number
             else:
                 self._meet(instr, plan, event, stores[where], barriers[STORE, LOAD], latest_barrier)
@@ -74,13 +74,22 @@ class MemBars:
 
     def _meet(
         self, instr: Instr, plan: CallPlan, later: RegisterAccess, numbers: NDArray[np.int32], ordered: int,
-        barrier: int,
+        barrier: int, loads: NDArray[np.int32] | None = None,
     ) -> None:  # fmt: skip
-        """Earlier accesses of the same bytes, by their place in the trace; those up to `ordered` are in order."""
+        """Earlier accesses of the same bytes, by their place in the trace; those up to `ordered` are in order.
+
+        A store is also in order behind an earlier one whose bytes were loaded in between (which needed a barrier of its
+        own) into what the later store writes: `loads` are the latest loads of the bytes.
+        """
         if not numbers.size or int(numbers.max()) <= ordered:
             return
         for number in np.unique(numbers[numbers > ordered]).tolist():
             earlier: Any = plan.trace[number - 1]
+            between = [] if loads is None else np.unique(loads[numbers == number]).tolist()
+            if between and between[0] > number and all(
+                self._by_registers(instr, plan.trace[load - 1], later) for load in between  # type: ignore[arg-type]
+            ):
+                continue
             if not self._by_registers(instr, earlier, later):
                 self._report(instr, earlier, later, unsuitable=number < barrier)
 
