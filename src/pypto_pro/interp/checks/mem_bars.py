@@ -87,7 +87,7 @@ class MemBars:
             earlier: Any = plan.trace[number - 1]
             between = [] if loads is None else np.unique(loads[numbers == number]).tolist()
             if between and between[0] > number and all(
-                self._by_registers(instr, plan.trace[load - 1], later) for load in between  # type: ignore[arg-type]
+                self._by_registers(instr, plan.trace[load - 1], later) for load in between
             ):
                 continue
             if not self._by_registers(instr, earlier, later):
