@@ -141,8 +141,8 @@ class ScalarCaches:
                 f" lies between: {', '.join(missing)}",
                 instr.site.span.labelled(words.party("read" if reads else "written", instr, writer.core)),
                 writer.site.span.labelled(words.party("written", writer, instr.core)),
-                notes=(f"{where}; the two are ordered, but each core has a data cache for scalar accesses, which barriers"
-                       " do not touch",),
+                notes=(f"{where}; the two are ordered, but each core has a data cache for scalar accesses, which"
+                       " barriers do not touch",),
                 help=" and ".join(calls) + ", on the core that makes the access",
                 core=words.short(instr.core), pipes=(words.pipe(instr), words.pipe(writer)),
             )  # fmt: skip
