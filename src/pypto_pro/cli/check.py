@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -115,6 +116,8 @@ def run_script(script: str, args: tuple[str, ...], reports: list[Report], *, qui
 
 def took(report: Report, reports: list[Report]) -> None:
     """One more launch; a terminal shows how far the script has come."""
+    if reports:
+        reports[-1] = followed(reports[-1], len(reports) + 1, report.looked_at["kernel"])
     reports.append(report)
     if sys.stderr.isatty():
         looked = report.looked_at
@@ -122,10 +125,17 @@ def took(report: Report, reports: list[Report]) -> None:
         click.echo(f"launch {len(reports)}: `{looked['kernel']}`, {runs} instructions", err=True)
 
 
+def followed(report: Report, number: int, kernel: str) -> Report:
+    """A report whose left-over flags and credits say which launch would start with them."""
+    text = f"launch {number}, `{kernel}`, would start with it"
+    findings = [
+        replace(f, consequences=(*f.consequences, text)) if f.kind == "leftover_flag" else f for f in report.findings
+    ]
+    return replace(report, findings=findings)
+
+
 def merged(reports: list[Report]) -> list[Diagnostic]:
     """The findings of all launches; equal ones of several launches once, with their counts added."""
-    from dataclasses import replace
-
     found: dict[Any, Diagnostic] = {}
     for report in reports:
         for finding in report.findings:

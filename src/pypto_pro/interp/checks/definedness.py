@@ -7,13 +7,14 @@ state of a loop costs one comparison an access.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pypto_pro.analysis.footprints import union
+from pypto_pro.analysis.order import Knowledge
 from pypto_pro.analysis.region_map import Cell
 from pypto_pro.diag import Span
 from pypto_pro.interp.calls import CallPlan, CallSite, RegisterAccess, active_runs
@@ -149,28 +150,36 @@ def carries(instr: Instr, touched: Touched) -> bool:
     return isinstance(site, OpSite) and site.entry.copies and not touched.to_gm and bool(touched.writes)
 
 
+@dataclass(slots=True, eq=False)
+class Running:
+    """A call between its start and its end: the mark of its instruction."""
+
+    know: Knowledge
+    """What its pipe knew when it started."""
+    clean: bool
+    """Whether nothing undefined can reach it."""
+    before: Plane | None
+    """The plane when it began, unless it is clean."""
+    applied: int = 0
+    """Events of its trace whose writes the plane knows."""
+    used: bool = False
+    """Whether it used an undefined lane."""
+
+
 class CallDefinedness:
     """Vector functions and SIMT launches: what they load, and lanes that use undefined bytes."""
 
     def __init__(self, owner: Definedness) -> None:
         self.owner = owner
-        self.clean = False
-        """Whether nothing undefined can reach the call that runs now."""
-        self.applied = 0
-        """Events of the running call's trace whose writes the plane knows."""
-        self.before: Plane | None = None
-        """The plane when the running call began."""
-        self.used = False
 
-    def started(self, instr: Instr, site: CallSite) -> None:
+    def started(self, instr: Instr, site: CallSite, know: Knowledge) -> None:
         """A call begins: if undefined bytes may reach it in a new way, its trace is needed again."""
-        self.applied, self.used = 0, False
         plan = site.plans.get(instr.args)
-        self.clean = plan is not None and self._is_harmless(instr, plan)
-        if not self.clean:
-            self.before = plane_of(self.owner.memories.vec(instr.core)).copy()
-            if plan is not None:
-                site.plans.pop(instr.args)
+        clean = plan is not None and self._is_harmless(instr, plan)
+        before = None if clean else plane_of(self.owner.memories.vec(instr.core)).copy()
+        instr.mark = Running(know.copy(), clean, before)
+        if not clean and plan is not None:
+            site.plans.pop(instr.args)
 
     def _is_harmless(self, instr: Instr, plan: CallPlan) -> bool:
         touched: Touched | None = plan.mark
@@ -181,48 +190,53 @@ class CallDefinedness:
 
     def undefined_bytes(self, instr: Instr, address: int, size: int) -> NDArray[np.bool_] | None:
         """Which of some UB bytes are undefined now, inside the running call; None when none is."""
-        if self.clean:
+        running: Running = instr.mark
+        if running.clean:
             return None
         plane = plane_of(self.owner.memories.vec(instr.core))
-        self._apply(instr, plane)
+        self._apply(instr, running, plane)
         found = plane[max(address, 0) : address + size]
         if found.size != size or not found.any():
             return None  # outside UB is an error of its own
         undefined: NDArray[np.bool_] = found != 0
         return undefined
 
-    def _apply(self, instr: Instr, plane: Plane) -> None:
+    @staticmethod
+    def _apply(instr: Instr, running: Running, plane: Plane) -> None:
+        """Bytes the call has stored so far are defined for what it loads next."""
         site = instr.site
         assert isinstance(site, CallSite)
         trace = site.unit_of(instr.core).trace
-        for event in trace[self.applied :]:
+        for event in trace[running.applied :]:
             if isinstance(event, RegisterAccess) and event.effect is Effect.WRITE and event.store is not GM:
                 for start, end in active_runs(event):
                     plane[start:end] = 0
-        self.applied = len(trace)
+        running.applied = len(trace)
 
     def undefined_used(self, instr: Instr, site: Any, lanes: int) -> None:
         """A register op used undefined lanes."""
-        self.used = True
+        instr.mark.used = True
         self.owner.reports.lanes(instr, site, lanes)
 
     def completed(self, instr: Instr, plan: CallPlan, touched: Touched) -> None:
         """The call is over: what it wrote is defined."""
-        if not self.clean:
+        running: Running = instr.mark
+        if not running.clean:
             if any(isinstance(e, RegisterAccess) and e.thread is not None for e in plan.trace):
                 self._threads(instr, plan)
             elif touched.loads is None:
-                self._learn(plan, touched)
+                self._learn(plan, touched, running)
         for cell in touched.writes:
             define(cell)
 
-    def _learn(self, plan: CallPlan, touched: Touched) -> None:
+    @staticmethod
+    def _learn(plan: CallPlan, touched: Touched, running: Running) -> None:
         """What a call loads, and whether undefined bytes there did no harm this time."""
         loads = [e for e in plan.trace if isinstance(e, RegisterAccess) and e.effect is Effect.READ]
         ranges = union(r for e in loads if e.store is not GM for r in active_runs(e))
         touched.loads = [Region(a, 1, b - a, b - a) for a, b in ranges]
-        if not self.used and self.before is not None:
-            touched.harmless.add(pattern(self.before, touched.loads))
+        if not running.used and running.before is not None:
+            touched.harmless.add(pattern(running.before, touched.loads))
 
     def _threads(self, instr: Instr, plan: CallPlan) -> None:
         """SIMT threads use every value they read."""

@@ -22,6 +22,7 @@ from pypto_pro.interp.checks.definedness import Definedness
 from pypto_pro.interp.checks.ending import Ending
 from pypto_pro.interp.checks.ids import Ids
 from pypto_pro.interp.checks.mem_bars import MemBars
+from pypto_pro.interp.checks.messages import Messages
 from pypto_pro.interp.checks.outputs import Outputs
 from pypto_pro.interp.checks.races import Races
 from pypto_pro.interp.checks.scalar_cache import ScalarCaches
@@ -31,7 +32,7 @@ from pypto_pro.interp.checks.touched import Memories, Touched
 from pypto_pro.interp.checks.uninitialised import Uninitialised, written_beside
 from pypto_pro.interp.checks.values import Values, set_status
 from pypto_pro.interp.observer import Observer
-from pypto_pro.interp.services import ServiceSite, dcci
+from pypto_pro.interp.services import ServiceSite, dcci, ssbuf_load, ssbuf_store
 from pypto_pro.interp.sites import Kind, OpSite, Site
 from pypto_pro.ir.nodes import Debug, Kernel
 
@@ -95,13 +96,17 @@ class Checker(Observer):
         self.mem_bars = MemBars(self.book)
         self.thread_races = ThreadRaces(self.book)
         self.caches = ScalarCaches(self.book, self.blame, machine, self.order)
+        self.messages = Messages(self.conflicts, self.signals, len(machine.ssbufs))
         self.ids = ids
 
     def issued(self, instr: Instr) -> None:
         site = instr.site
         self.sites[site] = None
-        if site.lane == S and isinstance(site, ServiceSite) and site.service is dcci:
-            self.caches.cleaned(instr, site)
+        if site.lane == S and isinstance(site, ServiceSite):
+            if site.service is dcci:
+                self.caches.cleaned(instr, site)
+            elif site.service in (ssbuf_load, ssbuf_store):
+                self.messages.moved(instr, site, writes=site.service is ssbuf_store)
         elif site.kind is Kind.WAIT_CROSS:
             self.races.issued_wait(instr)
         plan = instr.plan
@@ -117,8 +122,7 @@ class Checker(Observer):
             know.catch_up(instr.number)
         site = instr.site
         if isinstance(site, CallSite):
-            instr.mark = know.copy()
-            self.defined.calls.started(instr, site)
+            self.defined.calls.started(instr, site, know)
             return
         plan = instr.plan
         assert plan is not None
@@ -146,7 +150,7 @@ class Checker(Observer):
             return
         touched = plan.mark or self.memories.touched(plan, instr)
         if isinstance(plan, CallPlan):
-            know = instr.mark
+            know = instr.mark.know
             self.conflicts.check(instr, know, touched)
             self.know[instr.pipe].absorb(know)
             self.defined.calls.completed(instr, plan, touched)

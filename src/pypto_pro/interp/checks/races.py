@@ -150,9 +150,7 @@ class Races:
 
     def _race(self, first: Instr, first_cell: Cell, second: Instr, second_cell: Cell, what: str) -> None:
         key = frozenset((first.site.span, second.site.span))
-        # within a core the order of issue says who is first; across cores the reader is meant to come second
-        late = second.number < first.number if first.core is second.core else what == "overwrite"
-        if late:
+        if self._is_reversed(first, second, what):
             first, first_cell, second, second_cell, what = second, second_cell, first, first_cell, TURNED[what]
         entry = self.book.add("race", key, lambda: self._describe(first, first_cell, second, second_cell, what))
         self.pairs.setdefault((first.site.span, second.site.span), Pair(first, second, entry, what == "read"))
@@ -160,6 +158,17 @@ class Races:
             self.blame.raced(second, entry)
             if second.site.pipe is PipeType.S:
                 self.blame.taint(second.core, entry)
+
+    def _is_reversed(self, first: Instr, second: Instr, what: str) -> bool:
+        """Whether the second was meant to come first.
+
+        Within a core the order of issue decides. Across cores a reader is meant to come behind the writer, unless it
+        has heard from the writer before: then it read the last round, and the way back is missing.
+        """
+        if first.core is second.core:
+            return second.number < first.number
+        reader = self.order.pipes[first.core.index * LANES + first.site.lane]
+        return what == "overwrite" and reader.of(second.core.index * LANES + second.site.lane) == 0
 
     def _describe(
         self, first: Instr, first_cell: Cell, second: Instr, second_cell: Cell, what: str

@@ -61,9 +61,9 @@ class Memories:
     """The memories of a launch. GM is cut into arenas: host buffers that share bytes form one."""
 
     def __init__(self, machine: Machine) -> None:
-        self.on_chip = {id(store): _memory(store, 0) for store in machine.storages}
+        self.on_chip = {id(store): memory_of(store, 0) for store in machine.storages}
         spans = [(b.address, b.address + b.mem.size) for b in machine.buffers if b.mem.size]
-        self.arenas = [_memory(GM, start) for start, _ in union(spans)]
+        self.arenas = [memory_of(GM, start) for start, _ in union(spans)]
         self.starts = [arena.map.origin for arena in self.arenas]
 
     def of(self, store: Storage, address: int) -> Memory:
@@ -132,7 +132,8 @@ def column_pitch(access: Access, tile: Any) -> int:
     return 0
 
 
-def _memory(store: Storage, origin: int) -> Memory:
+def memory_of(store: Storage, origin: int) -> Memory:
+    """A memory with nothing recorded yet."""
     memory = Memory(store, RegionMap(origin=origin), version=UNTOUCHED if store is GM else 0)
     memory.map.store = memory
     return memory
