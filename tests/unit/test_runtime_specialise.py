@@ -106,7 +106,8 @@ def test_artifacts(tmp_path: Path) -> None:
     assert shape.startswith("k__a5__shape_")
     assert len(shape) == len("k__a5__shape_") + 12
     assert (dtype[:3], len(dtype), key) == ("dt_", 19, "tk_2a")
-    assert sorted(path.name for path in folder.iterdir()) == ["Sizes_tiling.h", "vector.ir"]
+    files = ["Sizes_tiling.h", "functions", "layout.txt", "vector.ir", "vector.ll"]
+    assert sorted(path.name for path in folder.iterdir()) == files
     assert parse_kernel((folder / "vector.ir").read_text(encoding="utf-8")) == kernel
     assert json.loads((folder.parent / "datatype.json").read_text()) == {
         "params": {"x": {"variable": "dt", "dtype": {"name": "DT_FP16"}}},

@@ -98,6 +98,28 @@ def test_an_unchanged_kernel_is_found(tmp_path: Path) -> None:
     assert run(file) == (1.5, True)
 
 
+def test_globals_that_share_a_name_with_a_parameter_or_attribute_do_not_count(tmp_path: Path) -> None:
+    file = write(tmp_path, "N.real * 1.0", before="import random\nN = 1\ny = real = t = store = random.random()")
+    assert run(file) == (1.0, False)
+    assert run(file) == (1.0, True)
+
+
+def test_branches_that_look_up_other_names_are_kept_side_by_side(tmp_path: Path) -> None:
+    file = write(tmp_path, "A * 1.0 if MODE == 1 else B * 1.0", imports="from other import *")
+
+    def see(mode: int, a: int, b: int) -> tuple[float, bool]:
+        (tmp_path / "other.py").write_text(f"MODE, A, B = {mode}, {a}, {b}")
+        return run(file)
+
+    sys.path.insert(0, str(tmp_path))
+    try:
+        assert [see(1, 5, 6), see(2, 5, 6)] == [(5.0, False), (6.0, False)]
+        assert [see(1, 5, 7), see(2, 4, 6)] == [(5.0, True), (6.0, True)]
+        assert [see(1, 4, 6), see(2, 5, 7)] == [(4.0, False), (7.0, False)]
+    finally:
+        sys.path.remove(str(tmp_path))
+
+
 CHANGES: dict[str, tuple[dict[str, str], dict[str, str]]] = {
     "text": ({"value": "1.0"}, {"value": "2.0"}),
     "constant": ({"value": "N * 1.0", "before": "N = 1"}, {"value": "N * 1.0", "before": "N = 2"}),

@@ -12,7 +12,8 @@ import click
 from pypto_pro import diskcache
 from pypto_pro.cli.tables import print_table
 
-KINDS = {"kernels": "whole kernels, ready to launch", "objects": "object code of single functions"}
+KINDS = {"kernels": "whole kernels, ready to launch", "names": "which names kernels look up",
+         "objects": "object code of single functions"}  # fmt: skip
 
 
 @click.group(invoke_without_command=True)

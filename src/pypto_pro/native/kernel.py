@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from pypto_pro.enums import CoreKind
 from pypto_pro.ir.nodes import Kernel, SimtLaunch, VfCall
 from pypto_pro.native import engine, opcode, runner
 from pypto_pro.native.calls import Signature
-from pypto_pro.native.executable import Executable
+from pypto_pro.native.executable import Executable, Plan
 from pypto_pro.native.image import CompiledKernel
 from pypto_pro.native.plan import make_plan, used_memory
 from pypto_pro.native.program import CoreProgram, ProgramCode, Site
@@ -13,7 +14,7 @@ from pypto_pro.native.simt import make_launch
 from pypto_pro.native.vector_function import Call, make_call
 
 
-class _Functions:
+class Functions:
     """Supplies op functions to the programs of one kernel."""
 
     def of(self, signature: Signature) -> str:
@@ -27,7 +28,7 @@ def compile(kernel: Kernel) -> CompiledKernel:
     """Native code of a kernel; object code comes from the cache where it can."""
     plan = make_plan(kernel)
     sites: list[Site] = []
-    programs = {p.core: CoreProgram(kernel, p, plan, sites, _Functions()).emit() for p in kernel.programs}
+    programs = emit(kernel, plan, sites, Functions())
     executable = Executable(
         kernel.name, plan, kernel.params,
         steps={core: _load(code) for core, code in programs.items()},
@@ -37,6 +38,11 @@ def compile(kernel: Kernel) -> CompiledKernel:
         sites=sites, areas=used_memory(kernel),
     )  # fmt: skip
     return CompiledKernel(executable)
+
+
+def emit(kernel: Kernel, plan: Plan, sites: list[Site], functions: Functions) -> dict[CoreKind, ProgramCode]:
+    """LLVM text of every core program; `sites` is filled."""
+    return {p.core: CoreProgram(kernel, p, plan, sites, functions).emit() for p in kernel.programs}
 
 
 def _load(program: ProgramCode) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextvars import ContextVar
 from typing import Any
 
 import llvmlite.ir as ir
@@ -86,8 +87,15 @@ def emit_into(module: Any, signature: Signature) -> Any:
     return function
 
 
+heard: ContextVar[dict[str, str] | None] = ContextVar("pypto_pro_heard", default=None)
+"""Where `load` notes the texts of modules, by symbol; None: nowhere."""
+
+
 def load(symbol: str, text: str) -> None:
     """Compile a module and make its function known under `symbol`."""
+    texts = heard.get()
+    if texts is not None:
+        texts[symbol] = text
     with _lock:
         if symbol not in _addresses:
             _link(symbol, engine.compile_module(text))

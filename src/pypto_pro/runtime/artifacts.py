@@ -1,4 +1,4 @@
-"""What a compile leaves on disk on request (`keep`): IR a core, the tiling header, the datatype record.
+"""What a compile leaves on disk on request (`keep`): IR and LLVM text a core, layout table, tiling header, dtypes.
 
 The files are for reading; nothing loads them again. Directory names follow the device tool chain:
 `<prefix>__a5[__shape_<12 hex>]/[dt_<16 hex>/]tk_<packed key in hex, or none>/`.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -53,21 +53,57 @@ def directory(name: str, file: str, signature: Signature, record: Mapping[str, A
 
 
 def write(
-    root: str, name: str, file: str, signature: Signature, kernel: Kernel, specs: tuple[ParamSpec, ...],
-    variables: Mapping[str, str] | None,
+    root: str, name: str, file: str, signature: Signature, kernel: Kernel, specs: Iterable[ParamSpec],
+    variables: Mapping[str, str] | None, *, llvm: bool = True,
 ) -> Path:
-    """Write the files of one variant below `root`; the directory they are in."""
+    """Write the files of one variant below `root`; the directory they are in. `llvm`: the LLVM texts too."""
     record = None if variables is None else datatype_record(variables, dict(signature.datatypes))
     folder = Path(root) / directory(name, file, signature, record)
     folder.mkdir(parents=True, exist_ok=True)
     for program in kernel.programs:
-        (folder / f"{program.core.value}.ir").write_text(print_kernel(kernel, program.core, lines=True), "utf-8")
+        _put(folder / f"{program.core.value}.ir", print_kernel(kernel, program.core, lines=True))
+    _put(folder / "layout.txt", layout_table(kernel))
     if record is not None:
-        (folder.parent / "datatype.json").write_text(_canonical(record) + "\n", "utf-8")
+        _put(folder.parent / "datatype.json", _canonical(record) + "\n")
     for spec in specs:
         if spec.struct is not None:
-            (folder / f"{spec.struct.name}_tiling.h").write_text(TilingLayout.of(spec.struct).header(), "utf-8")
+            _put(folder / f"{spec.struct.name}_tiling.h", TilingLayout.of(spec.struct).header())
+    if llvm:
+        _write_llvm(folder, kernel)
     return folder
+
+
+def _write_llvm(folder: Path, kernel: Kernel) -> None:
+    from pypto_pro.native.listing import listing
+
+    made = listing(kernel)
+    for core, text in made.programs.items():
+        _put(folder / f"{core.value}.ll", text)
+    (folder / "functions").mkdir(exist_ok=True)
+    for symbol, text in made.functions.items():
+        _put(folder / "functions" / f"{symbol}.ll", text)
+
+
+def layout_table(kernel: Kernel) -> str:
+    """One line a physical slot, by space and address: where it lies, its size, shape, dtype, and where it is made."""
+    from pypto_pro.memory.check import check_layout
+    from pypto_pro.memory.extract import design_of_kernel
+
+    report = check_layout(design_of_kernel(kernel))
+    lines = [("space", "start", "end", "bytes", "tile", "shape", "dtype", "line")]
+    for row in sorted(report.rows, key=lambda row: (row.space.value, row.start, row.end)):
+        span = row.tile.span
+        lines.append((
+            row.space.name, f"{row.start:#x}", f"{row.end:#x}", str(row.size), row.shown,
+            "x".join(map(str, row.tile.type.shape)), row.tile.type.dtype.to_string(), str(span.line if span else ""),
+        ))  # fmt: skip
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    rows = ("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines)
+    return "\n".join(rows) + "\n"
+
+
+def _put(path: Path, text: str) -> None:
+    path.write_text(text, "utf-8")
 
 
 def _canonical(record: Mapping[str, Any]) -> str:

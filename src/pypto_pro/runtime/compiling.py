@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pypto_pro.runtime import options, stored
-from pypto_pro.runtime.dependencies import Dependencies, describe, is_repeatable
+from pypto_pro.runtime.dependencies import Dependencies, describe, is_repeatable, names_read_by
 from pypto_pro.runtime.platform import resolve_arch
 from pypto_pro.runtime.specialise import Signature, Variant
 
@@ -21,25 +21,27 @@ def make_variant(kernel: JitKernel, signature: Signature, key: Mapping[str, int]
     """The variant of a kernel for one signature. Raises what the front end raises, and TimeoutExpired."""
     chosen = options.current()
     arch = resolve_arch(kernel.options.arch)
-    found = describe(kernel.source.fn, kernel.source.enclosing)
-    place = None
-    if found is not None and not chosen.interpreted:
-        deciding = (arch, *kernel.options.deciding)
-        place = stored.key_of(found, deciding, kernel.specs, signature.static, key, signature.datatypes)
-    entry = stored.read(place) if place is not None and chosen.keep is None else None
-    if found is not None and entry is not None:
-        watched = tuple(w for w in found.constants if w.name in entry.captured)
-        return Variant(entry.kernel, frozenset(entry.written), watched, stored=entry)
-    return _compiled(kernel, signature, key, found, place)
+    if chosen.interpreted:
+        return _compiled(kernel, signature, key, None)
+    deciding = (arch, *kernel.options.deciding)
+    text = stored.text_key(kernel.source, deciding, kernel.specs, signature.static, key, signature.datatypes)
+    if chosen.keep is None:
+        for names in stored.names_of(text):
+            found = describe(kernel.source.fn, kernel.source.enclosing, names)
+            entry = stored.read(stored.entry_key(text, found)) if found is not None else None
+            if found is not None and entry is not None:
+                watched = tuple(w for w in found.constants if w.name in entry.captured)
+                return Variant(entry.kernel, frozenset(entry.written), watched, stored=entry)
+    return _compiled(kernel, signature, key, text)
 
 
-def _compiled(
-    kernel: JitKernel, signature: Signature, key: Mapping[str, int] | None, found: Dependencies | None,
-    place: str | None,
-) -> Variant:
+def _compiled(kernel: JitKernel, signature: Signature, key: Mapping[str, int] | None, text: str | None) -> Variant:
+    """A variant compiled now; `text` is its key by text, None when it is not to be stored."""
     from pypto_pro.frontend.closure import Captures
 
     began, limit = time.monotonic(), time_limit(kernel)
+    fn, enclosing = kernel.source.fn, kernel.source.enclosing
+    before = describe(fn, enclosing)
     captures = Captures()
     made = kernel.compile(signature.static, key, signature.datatypes, captures=captures)
     left = limit - (time.monotonic() - began)
@@ -49,21 +51,28 @@ def _compiled(
     if keep is not None:
         from pypto_pro.runtime import artifacts
 
-        name, file = kernel.options.name or kernel.source.name, kernel.source.fn.__code__.co_filename
-        artifacts.write(keep, name, file, signature, made, kernel.specs, kernel.datatype_schema)
-    if found is None or not _tells_all(kernel, found, captures):
-        place = None
+        name, file = kernel.options.name or kernel.source.name, fn.__code__.co_filename
+        llvm = not options.current().interpreted
+        artifacts.write(keep, name, file, signature, made, kernel.specs, kernel.datatype_schema, llvm=llvm)
+    names = frozenset(captures.names).union(*map(names_read_by, captures.called))
+    found = describe(fn, enclosing, names)
+    place = None
+    if found is not None and text is not None and _tells_all(kernel, before, found, captures, names):
+        place = stored.entry_key(text, found)
+        stored.remember(text, names)
     variant = Variant.of(made, found.constants if found is not None else (), place)
     variant.seconds_left = left
     return variant
 
 
-def _tells_all(kernel: JitKernel, found: Dependencies, captures: Captures) -> bool:
+def _tells_all(
+    kernel: JitKernel, before: Dependencies | None, found: Dependencies, captures: Captures, names: frozenset[str]
+) -> bool:
     """Whether an equal description means an equal result: all that was read is described, and has not changed since."""
-    if not found.cover(captures.names) or not all(map(is_repeatable, captures.called)):
+    if before is None or not found.cover(names) or not all(map(is_repeatable, captures.called)):
         return False
-    again = describe(kernel.source.fn, kernel.source.enclosing)
-    return again is not None and again.digest == found.digest
+    after = describe(kernel.source.fn, kernel.source.enclosing)
+    return after is not None and after.digest == before.digest
 
 
 def time_limit(kernel: JitKernel) -> float:

@@ -4,6 +4,9 @@
 leads to, and hashes what each stands for now: numbers, texts, containers, enum members, plain objects, classes,
 functions (by code and file). An object that cannot be described (an open file, a foreign library's handle) makes its
 name opaque: a result is independent of it only if compiling never looked that name up.
+
+Most of these names are attributes, parameters and words of comments; globals that happen to be called the same say
+nothing about the kernel. Once it is known which names a compile looked up, `describe(..., only=names)` tells only these.
 """
 
 from __future__ import annotations
@@ -83,14 +86,27 @@ class Dependencies:
         return looked <= self.names and not looked & self.opaque
 
 
-def describe(fn: FunctionType, enclosing: Mapping[str, Any] | None = None) -> Dependencies | None:
-    """The dependencies of a function whose decorating scope held `enclosing`; None when there are too many objects."""
-    describer = _Describer()
+def describe(
+    fn: FunctionType, enclosing: Mapping[str, Any] | None = None, only: frozenset[str] | None = None
+) -> Dependencies | None:
+    """The dependencies of a function whose decorating scope held `enclosing`; None when there are too many objects.
+
+    `only`: the names of functions' scopes to look at; attributes of modules are told all the same.
+    """
+    describer = _Describer(only)
     try:
         describer.start(fn, enclosing or {})
     except _TooMany:
         return None
     return describer.result()
+
+
+def names_read_by(called: Any) -> set[str]:
+    """Every name that a Python function, and those it leads to, may look up when it runs."""
+    fn = called.__func__ if isinstance(called, MethodType) else called
+    found = describe(fn) if isinstance(fn, FunctionType) else None
+    codes = [code for function in found.functions for code in _codes(function.__code__)] if found is not None else []
+    return {name for code in codes for name in (*code.co_names, *code.co_freevars)}
 
 
 def is_repeatable(called: Any) -> bool:
@@ -124,7 +140,8 @@ class _TooMany(Exception):
 
 
 class _Describer:
-    def __init__(self) -> None:
+    def __init__(self, only: frozenset[str] | None) -> None:
+        self.only = only
         self.tokens: list[str] = []
         self.numbers: dict[int, int | None] = {}  # by id: order of the first visit, None for opaque objects
         self.held: list[Any] = []  # objects with numbers stay alive, so that ids stay theirs
@@ -141,7 +158,7 @@ class _Describer:
     def start(self, fn: FunctionType, enclosing: Mapping[str, Any]) -> None:
         """Describe a function and all that its names lead to."""
         self._function(fn)
-        for name in sorted(self.words):
+        for name in self._chosen(self.words):
             if name in enclosing:
                 self._name(enclosing, name)
         done = 0
@@ -168,6 +185,9 @@ class _Describer:
         return Dependencies(
             seen.hexdigest(), frozenset(self.words), frozenset(self.opaque), constants, tuple(self.functions)
         )
+
+    def _chosen(self, names: Iterable[str]) -> list[str]:
+        return sorted(name for name in names if self.only is None or name in self.only)
 
     def _queue(self, space: Mapping[str, Any], names: Iterable[str]) -> None:
         for name in names:
@@ -268,21 +288,21 @@ class _Describer:
     def _state(self, value: Any) -> None:
         """An instance of a class written in Python: its class and its attributes."""
         kind = type(value)
-        if _is_own(kind.__module__):
+        if _is_own(_module_of(kind)):
             if not is_dataclass(value):
                 raise _Opaque
             self._all(getattr(value, field.name) for field in fields(value))
             return
         if kind is not SimpleNamespace:
             bases = [base for base in kind.__mro__ if not base.__flags__ & _HEAP]
-            if bases != [object] or _is_library(kind.__module__):
+            if bases != [object] or _is_library(_module_of(kind)):
                 raise _Opaque
             self._value(kind)
         self._all(itertools.chain.from_iterable(_held(value).items()))
 
     def _class(self, kind: type) -> None:
         self.tokens.append(f"class {_named(kind)}")
-        if _is_own(kind.__module__) or _is_library(kind.__module__) or not kind.__flags__ & _HEAP:
+        if _is_own(_module_of(kind)) or _is_library(_module_of(kind)) or not kind.__flags__ & _HEAP:
             return
         if issubclass(kind, Enum):
             self._all(itertools.chain.from_iterable((name, m.value) for name, m in kind.__members__.items()))
@@ -290,7 +310,7 @@ class _Describer:
         for name, member in sorted(vars(kind).items()):
             if name not in _HIDDEN and not type(member).__name__.endswith(("descriptor", "_tuplegetter")):
                 self.tokens.append(name)
-                if not _is_library(getattr(getattr(member, "__func__", member), "__module__", None)):
+                if not _is_library(_module_of(getattr(member, "__func__", member))):
                     self._value(member)
         self._all(base for base in kind.__bases__ if base is not object)
 
@@ -309,9 +329,9 @@ class _Describer:
     def _function(self, fn: FunctionType) -> None:
         """A function's code and attributes; its names are looked at later, each for itself."""
         self.tokens.append(_named(fn))
-        if _is_own(fn.__module__):
+        if _is_own(_module_of(fn)):
             return
-        if _is_library(fn.__module__) and fn.__module__ not in PURE_MODULES:
+        if _is_library(_module_of(fn)) and fn.__module__ not in PURE_MODULES:
             raise _Opaque
         self.functions.append(fn)
         self.files[fn.__code__.co_filename] = None
@@ -323,8 +343,8 @@ class _Describer:
         words |= dict.fromkeys(_NAME.findall(_text(fn.__code__)))
         self.words |= words
         cells = dict(_cells(fn))
-        self._queue(cells, sorted(cells))
-        self._queue(fn.__globals__, sorted(words.keys() - cells.keys()))
+        self._queue(cells, self._chosen(cells))
+        self._queue(fn.__globals__, self._chosen(words.keys() - cells.keys()))
         self._all((fn.__defaults__, fn.__kwdefaults__))
         self._all(itertools.chain.from_iterable(sorted(vars(fn).items())))
 
@@ -334,8 +354,14 @@ _HEAP = 1 << 9
 
 def _named(what: Any) -> str:
     """Name of a class or function; an author's module counts by its file, since `__main__` is another name for it."""
-    module = what.__module__
+    module = _module_of(what)
     return f"{module}.{what.__qualname__}" if _is_own(module) or _is_library(module) else str(what.__qualname__)
+
+
+def _module_of(what: Any) -> str | None:
+    """The module a class or function says it is from; a class may define `__module__` anew, as any object."""
+    module = getattr(what, "__module__", None)
+    return module if isinstance(module, str) else None
 
 
 def _is_exception(value: Any) -> bool:
