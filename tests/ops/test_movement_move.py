@@ -263,6 +263,19 @@ def test_copy_inside_vec(dtype: D) -> None:
     check(move_call(column, other), lambda m: put(m, column, *grid(cols - 2, 1), get(m, other, *grid(cols - 2, 1))))
 
 
+@pytest.mark.parametrize("distance", [0, 32, 96, 256, 2048])
+@pytest.mark.parametrize("layout", [L.ND, L.NZ], ids=lambda x: x.name)
+def test_overlapping_tiles_are_read_before_they_are_written(layout: L, distance: int) -> None:
+    dst, src = T((16, 32), addr=0x1000 + distance, layout=layout), T((16, 32), addr=0x1000)
+    call = move_call(dst, src)
+    start = fresh(call)
+    wanted = start.copy()
+    put(wanted, dst, *grid(16, 32), get(start, src, *grid(16, 32)))
+    outcome = native(call, start)
+    assert outcome.called_back == (distance < 2048 and not (distance == 0 and layout is L.ND))
+    assert np.array_equal(outcome.memories.spaces[S.Vec], wanted.spaces[S.Vec])
+
+
 @pytest.mark.parametrize("dtype", move.FRACTAL_DTYPES, ids=lambda d: d.name)
 def test_rows_to_boxes(dtype: D) -> None:
     block = c0(dtype)

@@ -74,6 +74,16 @@ class Moves(Emitter):
             & (tile.addr + (last * bits + bits + 7) // 8 <= frames.capacity(tile.type.space))
         )  # fmt: skip
 
+    def _apart_boxes(self, dst: Tile, to: End, src: Tile, of: End, rows: Scalar, cols: Scalar) -> Scalar:
+        """Whether the bytes from the first to the last of two boxes of one space have none in common."""
+        spans = []
+        for tile, end in ((dst, to), (src, of)):
+            bits = tile_geometry(tile.type).dtype_bits
+            last = self._offset(end, (rows - 1).most(0), (cols - 1).most(0))
+            spans.append((tile.addr + self._offset(end, 0, 0) * bits // 8, tile.addr + (last * bits + bits + 7) // 8))
+        (low, high), (other_low, other_high) = spans
+        return (high <= other_low) | (other_high <= low)
+
     def _offset(self, end: End, i: Any, j: Any) -> Scalar:
         """Elements from the base to element (i, j) of the box."""
         row, col = end.axes
@@ -92,6 +102,10 @@ class Moves(Emitter):
         to, of = self._box_end(dst, target), self._box_end(src, source)
         to = to.exchanged() if transposed else to
         self.require(self._box_fits(dst, to, rows, cols), self._box_fits(src, of, rows, cols))
+        if src.type.space is dst.type.space:
+            same = tile_geometry(src.type) == tile_geometry(dst.type) and target == source
+            apart = self._apart_boxes(dst, to, src, of, rows, cols)
+            self.require(apart | (dst.addr == src.addr) if same else apart)
         if src.dtype.is_sub_byte:
             self._copy_nibbles(to, of, rows, cols)
             return None
