@@ -361,3 +361,40 @@ def test_findings() -> None:
     for executor, kind in (("native", RuntimeWarning), ("interp", RuntimeWarning)):
         with pypto_pro.options(executor=executor), pytest.warns(kind, match="past"):
             too_far[None, 1](x.astype(np.float16), np.zeros((16, 64), np.float32))
+
+
+# --- offsets in tiles ------------------------------------------------------------------------------------------------
+
+
+@pl.jit
+def tile_offsets(
+    x: pl.Tensor[[128], F32], y: pl.Tensor[[32, 8, 96], F32], z: pl.Tensor[[64, 96], F32], line: pl.Tensor[[96], F32],
+    out: pl.Tensor[[48, 2, 64], F32], flat: pl.Tensor[[512], F32], i: pl.DT_INT32,
+):
+    """Block numbers on the two selected axes: the smaller axis counts in rows of the tile, the larger in columns."""
+    with pl.section_vector():
+        a = pl.make_tile_group(type=pl.TileType(shape=[1, 32], dtype=F32), addrs=0, mutex_ids=[0]).current()
+        b = pl.make_tile_group(type=pl.TileType(shape=[16, 32], dtype=F32), addrs=0x1000, mutex_ids=[1]).current()
+        c = pl.make_tile_group(
+            type=pl.TileType(shape=[32, 16], dtype=F32, layout=pl.DN), addrs=0x2000, mutex_ids=[2]).current()
+        standing = pl.make_tensor(flat, [32, 16], [1, 32])
+        if pl.get_block_idx() == 0:
+            pl.load_tile(a, x, [i])
+            pl.store_tile(line, a, [1])
+            pl.load_tile(b, y, [1, 5, i], order=[0, 2])
+            pl.store_tile(out, b, [2, 1, 1], order=[0, 2])
+            pl.load_tile(c, z, [1, i], order=[1, 0])
+            pl.store_tile(standing, c, [0, 0])
+
+
+def test_offsets_in_tiles() -> None:
+    rng = np.random.default_rng(8)
+    x, y, z = (rng.normal(size=s).astype(np.float32) for s in ((128,), (32, 8, 96), (64, 96)))
+    for executor in ("native", "interp"):
+        line, out, flat = np.zeros(96, np.float32), np.zeros((48, 2, 64), np.float32), np.zeros(512, np.float32)
+        with pypto_pro.options(executor=executor):
+            tile_offsets[None, 1](x, y, z, line, out, flat, 2)
+        assert np.array_equal(line[32:64], x[64:96])
+        assert np.array_equal(out[32:, 1, 32:], y[16:, 5, 64:])
+        assert np.array_equal(flat.reshape(16, 32), z[32:48, 32:64])
+        assert np.count_nonzero(out) == 16 * 32
