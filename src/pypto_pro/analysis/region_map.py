@@ -29,7 +29,7 @@ class Cell:
     """
 
     __slots__ = (
-        "adders", "clean", "facts", "flushed", "live", "loaded", "near", "pitch", "readers", "region", "store",
+        "adders", "before", "clean", "facts", "flushed", "live", "loaded", "near", "pitch", "readers", "region", "store",
         "writer", "writer_agent", "writer_number", "written",
     )  # fmt: skip
 
@@ -43,6 +43,8 @@ class Cell:
         self.writer: Any = None
         self.writer_agent = -1
         self.writer_number = 0
+        self.before = 0
+        """The number of the write before, when the same agent made it."""
         self.readers: dict[int, tuple[int, Any]] = {}
         self.adders: dict[int, tuple[int, Any]] = {}
         self.loaded: Any = None

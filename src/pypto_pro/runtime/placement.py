@@ -14,6 +14,8 @@ from pypto_pro.memory.kernel_report import table_findings
 
 KINDS = ("address_overlap", "misaligned_slot", "over_capacity", "mx_scale_address")
 CHECK_CODES = {CODES[c].kind: c for c in ("M101", "M102", "M103", "M104", "M105")}
+PARTIAL = "L211"
+"""Two slots that overlap, neither inside the other."""
 EXPLAINED = ("race", "waw_hazard", "lost_load")
 """What two tiles that share bytes bring about."""
 
@@ -24,8 +26,13 @@ def refusal(found: Iterable[LayoutFinding], kernel: str) -> PlacementError:
 
 
 def placement_findings(kernel: Kernel, found: list[Diagnostic]) -> list[Diagnostic]:
-    """The findings of a run and those about placement; what an overlap explains becomes its consequence."""
-    placed = [f for f in table_findings(kernel) if f.diagnostic.kind in CHECK_CODES]
+    """The findings of a run and those about placement; what an overlap explains becomes its consequence.
+
+    Races stay on their own where one tile lies inside the other: that may be a view, and the missing order the mistake.
+    """
+    table = table_findings(kernel)
+    placed = [f for f in table if f.diagnostic.kind in CHECK_CODES]
+    partial = {(f.facts.get("a"), f.facts.get("b")) for f in table if f.code == PARTIAL}
     rest = list(found)
     made: list[Diagnostic] = []
     for finding in placed:
@@ -34,6 +41,8 @@ def placement_findings(kernel: Kernel, found: list[Diagnostic]) -> list[Diagnost
             caused = [f for f in rest if f.kind in EXPLAINED and _about(f, finding)]
             if finding.facts.get("reason") != "live" and not caused:
                 continue  # the run saw every access ordered, which static evidence could not follow
+            if (finding.facts.get("a"), finding.facts.get("b")) not in partial:
+                caused = [f for f in caused if f.kind != "race"]
             rest = [f for f in rest if f not in caused]
             effects = tuple(f"line {f.spans[0].line}: {f.message}" for f in caused)
             diagnostic = replace(diagnostic, consequences=(*diagnostic.consequences, *effects))

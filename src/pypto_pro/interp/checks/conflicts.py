@@ -102,6 +102,7 @@ class Conflicts:
         if cell.adders:
             cell.adders.clear()
         cell.written = True
+        cell.before = cell.writer_number if cell.writer_agent == know.agent else 0
         cell.writer = instr
         cell.writer_agent = know.agent
         cell.pitch = 0

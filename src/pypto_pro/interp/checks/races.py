@@ -150,7 +150,7 @@ class Races:
 
     def _race(self, first: Instr, first_cell: Cell, second: Instr, second_cell: Cell, what: str) -> None:
         key = frozenset((first.site.span, second.site.span))
-        if self._is_reversed(first, second, what):
+        if self._is_reversed(first, first_cell, second, second_cell, what):
             first, first_cell, second, second_cell, what = second, second_cell, first, first_cell, TURNED[what]
         entry = self.book.add("race", key, lambda: self._describe(first, first_cell, second, second_cell, what))
         self.pairs.setdefault((first.site.span, second.site.span), Pair(first, second, entry, what == "read"))
@@ -159,16 +159,22 @@ class Races:
             if second.site.pipe is PipeType.S:
                 self.blame.taint(second.core, entry)
 
-    def _is_reversed(self, first: Instr, second: Instr, what: str) -> bool:
+    def _is_reversed(self, first: Instr, first_cell: Cell, second: Instr, second_cell: Cell, what: str) -> bool:
         """Whether the second was meant to come first.
 
         Within a core the order of issue decides. Across cores a reader is meant to come behind the writer, unless it
-        has heard from the writer before: then it read the last round, and the way back is missing.
+        knows the write before: then it reads the last round, and the way back is missing.
         """
         if first.core is second.core:
             return second.number < first.number
-        reader = self.order.pipes[first.core.index * LANES + first.site.lane]
-        return what == "overwrite" and reader.of(second.core.index * LANES + second.site.lane) == 0
+        reads_first = what == "overwrite"
+        reader, writer = (first, second) if reads_first else (second, first)
+        known = self.order.pipes[reader.core.index * LANES + reader.site.lane].of(
+            writer.core.index * LANES + writer.site.lane
+        )
+        before = second_cell.writer_number if reads_first else first_cell.before
+        knows_last_round = 0 < before <= known
+        return what != "write" and reads_first is not knows_last_round
 
     def _describe(
         self, first: Instr, first_cell: Cell, second: Instr, second_cell: Cell, what: str
