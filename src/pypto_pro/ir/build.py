@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 from pypto_pro.dtypes import DataType
 from pypto_pro.ir import walk
 from pypto_pro.ir.nodes import COMPARISONS, Binary, Choose, Const, Convert, Expr, Unary
+from pypto_pro.ir.operators import Operators
 from pypto_pro.ir.types import BOOL, FP32, INDEX, ScalarType
 
 Number: TypeAlias = bool | int | float
@@ -205,7 +206,7 @@ def divides(expr: Expr) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class Sym:
+class Sym(Operators):
     """A number as an expression, with Python's operators: facets compute with it as they would with ints.
 
     Numbers are INDEX, comparisons BOOL. Trivial operations vanish (x + 0, x * 1, x * 0). A run-time number cannot be
@@ -219,23 +220,9 @@ class Sym:
         """The number when it is known."""
         return int(self.expr.value) if isinstance(self.expr, Const) else None
 
-    def __add__(self, other: int | Sym) -> Sym:
-        return _sym("+", self, other)
-
-    def __radd__(self, other: int | Sym) -> Sym:
-        return _sym("+", other, self)
-
-    def __sub__(self, other: int | Sym) -> Sym:
-        return _sym("-", self, other)
-
-    def __rsub__(self, other: int | Sym) -> Sym:
-        return _sym("-", other, self)
-
-    def __mul__(self, other: int | Sym) -> Sym:
-        return _sym("*", self, other)
-
-    def __rmul__(self, other: int | Sym) -> Sym:
-        return _sym("*", other, self)
+    def binary(self, op: str, other: Any, swapped: bool = False) -> Sym:
+        """`self op other`, or `other op self`."""
+        return _sym(op, other, self) if swapped else _sym(op, self, other)
 
     def __floordiv__(self, other: int | Sym) -> Sym:
         return _sym("//", self, other)
@@ -248,26 +235,6 @@ class Sym:
 
     def __neg__(self) -> Sym:
         return _sym("-", 0, self)
-
-    def __lt__(self, other: int | Sym) -> Sym:
-        return _sym("<", self, other)
-
-    def __le__(self, other: int | Sym) -> Sym:
-        return _sym("<=", self, other)
-
-    def __gt__(self, other: int | Sym) -> Sym:
-        return _sym(">", self, other)
-
-    def __ge__(self, other: int | Sym) -> Sym:
-        return _sym(">=", self, other)
-
-    def __eq__(self, other: object) -> Sym:  # type: ignore[override]
-        return _sym("==", self, other)  # type: ignore[arg-type]
-
-    def __ne__(self, other: object) -> Sym:  # type: ignore[override]
-        return _sym("!=", self, other)  # type: ignore[arg-type]
-
-    __hash__ = object.__hash__
 
     def __and__(self, other: bool | Sym) -> Sym:
         return _logical("and", self, other)

@@ -99,11 +99,7 @@ class Emitter:
 
     def lanes_of(self, number: Scalar | int | float, dtype: DataType, count: int) -> Lanes:
         """A number, converted to `dtype` as C does (and rounded), in every lane."""
-        if isinstance(number, Scalar):
-            value = codecs.convert(self.code, number.value, number.dtype, dtype)
-        else:
-            value = codecs.constant(number, dtype)
-        return Lanes(self.code, lanes.spread(self.code, value, count), arithmetic(dtype))
+        return lanes.filled(self.code, number, dtype, count)
 
     # --- memory ------------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from pypto_pro.dtypes import DataType
 from pypto_pro.enums import CoreKind, MemorySpace, TensorLayout
@@ -75,17 +75,24 @@ class PtrSpec:
         return f"ptr {self.type.dtype.name}"
 
 
-@dataclass(frozen=True, slots=True)
-class ScalarSpec:
-    """A scalar of a dtype, in one word; floats as FP32."""
+@dataclass(frozen=True)
+class _DtypeSpec:
+    """An operand whose kind, called `word`, and dtype are all there is to know."""
 
     dtype: DataType
-    size = WORD
+    word: ClassVar[str]
 
     @property
     def text(self) -> str:
         """What the generated code depends on."""
-        return f"scalar {self.dtype.name}"
+        return f"{self.word} {self.dtype.name}"
+
+
+class ScalarSpec(_DtypeSpec):
+    """A scalar of a dtype, in one word; floats as FP32."""
+
+    word = "scalar"
+    size = WORD
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,43 +133,25 @@ class NothingSpec:
     text = "nothing"
 
 
-@dataclass(frozen=True, slots=True)
-class RegSpec:
+class RegSpec(_DtypeSpec):
     """A vector register: its 256 bytes."""
 
-    dtype: DataType
+    word = "reg"
     size = REGISTER_BYTES
 
-    @property
-    def text(self) -> str:
-        """What the generated code depends on."""
-        return f"reg {self.dtype.name}"
 
-
-@dataclass(frozen=True, slots=True)
-class MaskSpec:
+class MaskSpec(_DtypeSpec):
     """A predicate: one byte, 0 or 1, a register byte; `dtype` is its tag."""
 
-    dtype: DataType
+    word = "mask"
     size = REGISTER_BYTES
 
-    @property
-    def text(self) -> str:
-        """What the generated code depends on."""
-        return f"mask {self.dtype.name}"
 
-
-@dataclass(frozen=True, slots=True)
-class AddrRegSpec:
+class AddrRegSpec(_DtypeSpec):
     """An address register: its offset in elements."""
 
-    dtype: DataType
+    word = "addr_reg"
     size = WORD
-
-    @property
-    def text(self) -> str:
-        """What the generated code depends on."""
-        return f"addr_reg {self.dtype.name}"
 
 
 @dataclass(frozen=True, slots=True)

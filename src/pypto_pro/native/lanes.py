@@ -14,6 +14,7 @@ import llvmlite.ir as ir
 
 from pypto_pro.dtypes import DataType
 from pypto_pro.ir.nodes import COMPARISONS
+from pypto_pro.ir.operators import Operators
 from pypto_pro.native import codecs, scalars
 from pypto_pro.native.emit import I32, Code, Value, splat, undefined, vector
 from pypto_pro.native.scalars import Scalar
@@ -35,8 +36,17 @@ def spread(code: Code, value: Value, count: int) -> Value:
     return code.b.shuffle_vector(first, undefined(type_), splat(vector(count, I32), 0))
 
 
+def filled(code: Code, number: Scalar | int | float, dtype: DataType, count: int) -> Lanes:
+    """A number, converted to `dtype` as C does (and rounded), in every lane."""
+    if isinstance(number, Scalar):
+        value = codecs.convert(code, number.value, number.dtype, dtype)
+    else:
+        value = codecs.constant(number, dtype)
+    return Lanes(code, spread(code, value, count), arithmetic(dtype))
+
+
 @dataclass(frozen=True, eq=False)
-class Lanes:
+class Lanes(Operators):
     """`value` is an LLVM vector of `codecs.value_type(dtype)`."""
 
     code: Code
@@ -63,81 +73,36 @@ class Lanes:
         """Lanes of another value."""
         return Lanes(self.code, value, dtype or self.dtype)
 
-    def _binary(self, op: str, other: Any, swapped: bool = False) -> Lanes:
+    def binary(self, op: str, other: Any, swapped: bool = False) -> Lanes:
         lhs, rhs = self.value, self.other(other)
         if swapped:
             lhs, rhs = rhs, lhs
         dtype = D.DT_BOOL if op in COMPARISONS else self.dtype
         return self.new(scalars.binary(self.code, op, lhs, rhs, self.dtype), dtype)
 
-    def __add__(self, other: Any) -> Lanes:
-        return self._binary("+", other)
-
-    def __radd__(self, other: Any) -> Lanes:
-        return self._binary("+", other, swapped=True)
-
-    def __sub__(self, other: Any) -> Lanes:
-        return self._binary("-", other)
-
-    def __rsub__(self, other: Any) -> Lanes:
-        return self._binary("-", other, swapped=True)
-
-    def __mul__(self, other: Any) -> Lanes:
-        return self._binary("*", other)
-
-    def __rmul__(self, other: Any) -> Lanes:
-        return self._binary("*", other, swapped=True)
-
     def __truediv__(self, other: Any) -> Lanes:
-        return self._binary("/", other)
+        return self.binary("/", other)
 
     def __rtruediv__(self, other: Any) -> Lanes:
-        return self._binary("/", other, swapped=True)
+        return self.binary("/", other, swapped=True)
 
     def __mod__(self, other: Any) -> Lanes:
-        return self._binary("%", other)
-
-    def __and__(self, other: Any) -> Lanes:
-        return self.new(self.code.b.and_(self.value, self.other(other)))
-
-    def __or__(self, other: Any) -> Lanes:
-        return self.new(self.code.b.or_(self.value, self.other(other)))
+        return self.binary("%", other)
 
     def __xor__(self, other: Any) -> Lanes:
-        return self.new(self.code.b.xor(self.value, self.other(other)))
+        return self.binary("^", other)
 
     def __lshift__(self, other: Any) -> Lanes:
-        return self._binary("<<", other)
+        return self.binary("<<", other)
 
     def __rshift__(self, other: Any) -> Lanes:
-        return self._binary(">>", other)
+        return self.binary(">>", other)
 
     def __invert__(self) -> Lanes:
         return self.new(self.code.b.not_(self.value))
 
     def __neg__(self) -> Lanes:
         return self.new(scalars.unary(self.code, "-", self.value, self.dtype))
-
-    def __lt__(self, other: Any) -> Lanes:
-        return self._binary("<", other)
-
-    def __le__(self, other: Any) -> Lanes:
-        return self._binary("<=", other)
-
-    def __gt__(self, other: Any) -> Lanes:
-        return self._binary(">", other)
-
-    def __ge__(self, other: Any) -> Lanes:
-        return self._binary(">=", other)
-
-    def __eq__(self, other: object) -> Lanes:  # type: ignore[override]
-        return self._binary("==", other)
-
-    def __ne__(self, other: object) -> Lanes:  # type: ignore[override]
-        return self._binary("!=", other)
-
-    def __hash__(self) -> int:
-        return id(self)
 
     def __bool__(self) -> bool:
         raise TypeError("native lanes have no value yet: use `select`, not `if`")

@@ -26,6 +26,7 @@ from pypto_pro.native.lanes import Lanes, spread
 from pypto_pro.native.moves import transpose
 from pypto_pro.native.scalars import Scalar
 from pypto_pro.native.sync_code import function
+from pypto_pro.ops.extents import up
 
 D = DataType
 BOX = 16
@@ -248,7 +249,7 @@ class MatrixEngine(Emitter):
         """
         code, box = self.code, elements_per_block(lhs.dtype)
         m, k, n = lhs.vr, lhs.vc, rhs.vc
-        rows, depth, columns = _up(m, BOX), _up(k, box), _up(n, BOX)
+        rows, depth, columns = up(m, BOX), up(k, box), up(n, BOX)
         self.require(
             m >= 0, m <= MAX_EXTENT, k <= MAX_EXTENT, n >= 0, n <= MAX_EXTENT,
             self._holds(lhs, rows * depth * lhs.dtype.bits() // 8),
@@ -295,8 +296,4 @@ class MatrixEngine(Emitter):
             return ir.Constant(PTR, None)
         arena = self.code.load(PTR, self.core, CORE["arena"])
         return self.code.at(arena, frames.ARENA_ZEROS)
-
-
-def _up(extent: Scalar, step: int) -> Scalar:
-    return Scalar(extent.code, ((extent + (step - 1)) // step * step).value)
 

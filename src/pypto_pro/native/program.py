@@ -42,7 +42,7 @@ from pypto_pro.native.issue import IssuedTile, operand, spec_of, write_record
 from pypto_pro.native.plan import participants, polls_memory, reads_tensor, takes_part
 from pypto_pro.native.scalars import Scalar, index_value
 from pypto_pro.native.services import SERVICES
-from pypto_pro.native.statements import Statements
+from pypto_pro.native.statements import Statements, when_cancelled
 from pypto_pro.native.storage import Storage, binders, most_ids, owners
 from pypto_pro.native.sync_code import (
     DO_FLAG_SET,
@@ -200,12 +200,9 @@ class CoreProgram(Statements):
         """Look at the cancel flag now and then; a loop that polls memory gives way."""
         code = self.code
         weight = BUDGET_OF_OPS if any(isinstance(s, n.Op | n.VfCall | n.SimtLaunch) for s in loop.body) else 1
-        budget = code.b.sub(code.load(I64, self.core, CORE["budget"]), I64(weight))
-        code.store(budget, self.core, CORE["budget"])
-        with code.b.if_then(code.b.icmp_signed("<", budget, I64(0)), likely=False):
-            stop = self._call("run_tick", I32, [self.core])
-            with code.b.if_then(code.b.icmp_unsigned("!=", stop, I32(0)), likely=False):
-                code.b.ret(I32(STEP_CANCEL))
+        self.symbols.add("run_tick")
+        with when_cancelled(code, self.core, weight):
+            code.b.ret(I32(STEP_CANCEL))
         if self.plan.resumable and polls_memory(loop, self.plan.mixed):
             self._poll_sizes.append(self._call("sync_poll", VOID, [self.core, I64(0)]))
             self.give_way(STEP_POLL)

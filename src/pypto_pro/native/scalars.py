@@ -16,6 +16,7 @@ import llvmlite.ir as ir
 
 from pypto_pro.dtypes import DataType
 from pypto_pro.ir.nodes import COMPARISONS
+from pypto_pro.ir.operators import Operators
 from pypto_pro.native import codecs
 from pypto_pro.native.emit import I1, I64, Code, Value, splat
 
@@ -119,7 +120,7 @@ def unary(code: Code, op: str, value: Value, dtype: DataType) -> Value:
 
 
 @dataclass(frozen=True, eq=False)
-class Scalar:
+class Scalar(Operators):
     """A scalar while native code is generated: an SSA value of `dtype` with the operators of a Python number.
 
     Facets of op entries compute with it where they would with ints: `//` and `%` floor, comparisons give a BOOL
@@ -138,7 +139,7 @@ class Scalar:
     def _with(self, value: Value) -> Scalar:
         return Scalar(self.code, value, self.dtype)
 
-    def _binary(self, op: str, other: Any, swapped: bool = False) -> Scalar:
+    def binary(self, op: str, other: Any, swapped: bool = False) -> Scalar:
         lhs, rhs = self.value, self._other(other)
         if swapped:
             lhs, rhs = rhs, lhs
@@ -147,24 +148,6 @@ class Scalar:
             return self._with(simpler)
         dtype = D.DT_BOOL if op in COMPARISONS else self.dtype
         return Scalar(self.code, binary(self.code, op, lhs, rhs, self.dtype), dtype)
-
-    def __add__(self, other: Any) -> Scalar:
-        return self._binary("+", other)
-
-    def __radd__(self, other: Any) -> Scalar:
-        return self._binary("+", other, swapped=True)
-
-    def __sub__(self, other: Any) -> Scalar:
-        return self._binary("-", other)
-
-    def __rsub__(self, other: Any) -> Scalar:
-        return self._binary("-", other, swapped=True)
-
-    def __mul__(self, other: Any) -> Scalar:
-        return self._binary("*", other)
-
-    def __rmul__(self, other: Any) -> Scalar:
-        return self._binary("*", other, swapped=True)
 
     def __floordiv__(self, other: Any) -> Scalar:
         return self._floor(other)[0]
@@ -190,33 +173,6 @@ class Scalar:
         remainder = b.select(inexact, b.add(remainder, divisor), remainder)
         return self._with(quotient), self._with(remainder)
 
-    def __lt__(self, other: Any) -> Scalar:
-        return self._binary("<", other)
-
-    def __le__(self, other: Any) -> Scalar:
-        return self._binary("<=", other)
-
-    def __gt__(self, other: Any) -> Scalar:
-        return self._binary(">", other)
-
-    def __ge__(self, other: Any) -> Scalar:
-        return self._binary(">=", other)
-
-    def __eq__(self, other: object) -> Scalar:  # type: ignore[override]
-        return self._binary("==", other)
-
-    def __ne__(self, other: object) -> Scalar:  # type: ignore[override]
-        return self._binary("!=", other)
-
-    def __hash__(self) -> int:
-        return id(self)
-
-    def __and__(self, other: Any) -> Scalar:
-        return self._with(self.code.b.and_(self.value, self._other(other)))
-
-    def __or__(self, other: Any) -> Scalar:
-        return self._with(self.code.b.or_(self.value, self._other(other)))
-
     def __invert__(self) -> Scalar:
         return self._with(self.code.b.not_(self.value))
 
@@ -228,11 +184,11 @@ class Scalar:
 
     def least(self, other: Any) -> Scalar:
         """The smaller of two numbers."""
-        return self._binary("min", other)
+        return self.binary("min", other)
 
     def most(self, other: Any) -> Scalar:
         """The larger of two numbers."""
-        return self._binary("max", other)
+        return self.binary("max", other)
 
     def to(self, dtype: DataType) -> Scalar:
         """C conversion."""

@@ -6,6 +6,8 @@ Subclasses say what an op, a synchronisation statement, a `return` and a loop's 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +18,9 @@ from pypto_pro.ir import nodes as n
 from pypto_pro.ir.structs import layout_of
 from pypto_pro.ir.types import GroupType, PtrType, ScalarType, StructArrayType, StructType, TensorType, TileType
 from pypto_pro.native import codecs
-from pypto_pro.native.emit import I64, Code, Value
+from pypto_pro.native.emit import I32, I64, Code, Value
 from pypto_pro.native.expressions import Expressions
-from pypto_pro.native.frames import TILE_ADDR, TILE_COLS, TILE_IDS, TILE_ROWS, WORD, TensorRecord
+from pypto_pro.native.frames import CORE, TILE_ADDR, TILE_COLS, TILE_IDS, TILE_ROWS, WORD, TensorRecord
 from pypto_pro.native.scalars import Scalar
 from pypto_pro.native.storage import Storage, store_member, store_pointer, store_variable
 from pypto_pro.ops.operands import tile_geometry
@@ -30,6 +32,17 @@ class Loop:
 
     after: Any
     latch: Any
+
+
+@contextmanager
+def when_cancelled(code: Code, core: Value, weight: int) -> Iterator[None]:
+    """Spend `weight` of a core's budget; the body is what a core does that finds the launch cancelled."""
+    budget = code.b.sub(code.load(I64, core, CORE["budget"]), I64(weight))
+    code.store(budget, core, CORE["budget"])
+    with code.b.if_then(code.b.icmp_signed("<", budget, I64(0)), likely=False):
+        stop = code.call("run_tick", I32, [core])
+        with code.b.if_then(code.b.icmp_unsigned("!=", stop, I32(0)), likely=False):
+            yield
 
 
 class Statements:

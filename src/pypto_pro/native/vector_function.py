@@ -30,11 +30,11 @@ from pypto_pro.native.calls import (
     load_scalar,
     store_scalar,
 )
-from pypto_pro.native.emit import I8, I32, I64, PTR, VOID, Code, Value, splat, vector
+from pypto_pro.native.emit import I8, I64, PTR, VOID, Code, Value, splat, vector
 from pypto_pro.native.expressions import Expressions
 from pypto_pro.native.frames import BUDGET_OF_OPS, CORE, LAUNCH, OPERANDS, TILE_ADDR, UNALIGN_BYTES, WORD
 from pypto_pro.native.issue import operand, spec_of, write_record
-from pypto_pro.native.statements import Statements
+from pypto_pro.native.statements import Statements, when_cancelled
 from pypto_pro.native.storage import Storage, load_pointer, store_pointer
 from pypto_pro.native.vector_builder import VectorBuilder
 from pypto_pro.native.vector_cursors import Cursors
@@ -226,14 +226,8 @@ class VectorCode(Statements):
 
     def back_edge(self, loop: n.For | n.While) -> None:
         """Look at the cancel flag now and then; a cancelled call just ends."""
-        code = self.code
-        weight = BUDGET_OF_OPS // 64
-        budget = code.b.sub(code.load(I64, self.core, CORE["budget"]), I64(weight))
-        code.store(budget, self.core, CORE["budget"])
-        with code.b.if_then(code.b.icmp_signed("<", budget, I64(0)), likely=False):
-            stop = code.call("run_tick", I32, [self.core])
-            with code.b.if_then(code.b.icmp_unsigned("!=", stop, I32(0)), likely=False):
-                self.leave()
+        with when_cancelled(self.code, self.core, BUDGET_OF_OPS // 64):
+            self.leave()
 
     def leave(self) -> None:
         """End the call; there is no `return` in the language."""

@@ -146,11 +146,7 @@ class LaneOps:
 
     def full(self, number: Any, dtype: DataType) -> Lanes:
         """A number, converted to `dtype` as C does (and rounded), in every lane of a register of `dtype`."""
-        if isinstance(number, Scalar):
-            value = codecs.convert(self.code, number.value, number.dtype, dtype)
-        else:
-            value = codecs.constant(number, dtype)
-        return Lanes(self.code, lanes.spread(self.code, value, REGISTER_BYTES // dtype.nbytes), arithmetic(dtype))
+        return lanes.filled(self.code, number, dtype, REGISTER_BYTES // dtype.nbytes)
 
     def numbers(self, dtype: DataType, values: Sequence[int]) -> Lanes:
         """Lanes known now."""
