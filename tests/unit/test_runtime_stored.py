@@ -211,6 +211,17 @@ NEVER = {
     "the time": ("read(1) * 0.0", "import time\ndef read(k):\n    return k * time.time()"),
     "state": ("read(1) * 1.0", "S = []\ndef read(k):\n    S.append(k)\n    return len(S)"),
     "an open file": ("float(F.fileno() * 0)", "F = open(__file__)"),
+    "a class with a module of its own": (
+        "float(O.n)",
+        "class T:\n    @property\n    def __module__(self):\n        return 3\nO = T()\nO.n = 1\n"
+        "O.f = open(__file__)",
+    ),
+    "what fails at being looked at": (
+        "float(A[0])",
+        "import numpy\nclass T(numpy.ndarray):\n    @property\n    def dtype(self):\n        raise RuntimeError\n"
+        "A = numpy.ones(1).view(T)",
+    ),
+    "a very deep list": ("float(len(L))", "L = [1]\nfor _ in range(20000):\n    L = [L]"),
 }
 
 

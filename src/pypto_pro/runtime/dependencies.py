@@ -179,7 +179,7 @@ class _Describer:
         constants = tuple(
             Watched(name, module, value, repr(value))
             for module in modules.values()
-            for name in sorted(self.words.keys() & module.keys())
+            for name in sorted((self.words.keys() & module.keys()) - self.opaque)
             if isinstance(value := module[name], CONSTANTS) and (id(module), name) in self.spaces
         )
         return Dependencies(
@@ -208,7 +208,9 @@ class _Describer:
         try:
             self.tokens.append(f"{name} =")
             self._value(value)
-        except _Opaque:
+        except _TooMany:
+            raise
+        except Exception:  # _Opaque, or what a foreign object raises when it is looked at, or too deep a nesting
             del self.tokens[length:]
             self.tokens.append(f"{name} opaque")
             self.opaque.add(name)
