@@ -6,6 +6,7 @@ import ast
 from collections.abc import Mapping
 from typing import Any
 
+from pypto_pro import layouts
 from pypto_pro.diag.errors import FinalRejectionError, ParserTypeError
 from pypto_pro.dtypes import DataType
 from pypto_pro.enums import CompactMode, MemorySpace, TensorLayout, TilePad
@@ -96,12 +97,9 @@ class Misaligned(Misplaced):
 
 def slot_size(type_: TileType) -> int:
     """Bytes one tile of the type reserves. ValueError for extents that are not positive."""
-    size = 1
-    for extent in type_.shape:
-        if extent <= 0:
-            raise ValueError(f"tile extents are positive, found {list(type_.shape)}")
-        size *= extent
-    return size * type_.dtype.nbytes
+    if any(extent <= 0 for extent in type_.shape):
+        raise ValueError(f"tile extents are positive, found {list(type_.shape)}")
+    return layouts.slot_size(type_.shape, type_.dtype)
 
 
 def _check_address(addr: int, type_: TileType, name: str, step: str = "") -> None:

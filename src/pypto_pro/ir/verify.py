@@ -56,7 +56,17 @@ from pypto_pro.ir.nodes import (
     While,
 )
 from pypto_pro.ir.printer import print_expr, print_type
-from pypto_pro.ir.types import ArrayType, GroupType, PtrType, ScalarType, StructType, TensorType, TileType
+from pypto_pro.ir.structs import leaf_count
+from pypto_pro.ir.types import (
+    GroupType,
+    PtrType,
+    ScalarType,
+    StructArrayType,
+    StructType,
+    TensorType,
+    TileType,
+    Type,
+)
 
 Lookup = Callable[[str], Any]
 """The op table's look-up by name: an entry with `data_params`, `keywords`, `results`, `more_results`, or None."""
@@ -282,15 +292,9 @@ def assigned_types(scene: Scene) -> Iterator[Complaint]:
                 yield stmt.span, f"`{var.name}` has {_leaves(var.type)} scalars, found {len(init)} values"
 
 
-def _leaves(kind: Any) -> int:
-    match kind:
-        case ArrayType(_, length):
-            return length
-        case StructType(fields=fields):
-            return sum(_leaves(of) for _, of in fields)
-        case ScalarType():
-            return 1
-    return _leaves(kind.struct)
+def _leaves(kind: Type) -> int:
+    struct = kind.struct if isinstance(kind, StructArrayType) else kind
+    return leaf_count(struct) if isinstance(struct, StructType) else 0
 
 
 def groups_are_whole(scene: Scene) -> Iterator[Complaint]:
