@@ -157,6 +157,42 @@ def test_scales_by_channel() -> None:
 
 
 @pl.jit
+def scalar_scales(
+    a: pl.Tensor[[16, 64], F16], b: pl.Tensor[[64, 16], F16], c: pl.Tensor[[5, 16, 16], F16], f: pl.DT_FP32,
+    bits: pl.DT_INT32, long: pl.DT_INT64,
+):
+    with pl.section_cube():
+        am = group([16, 64], F16, S.Mat, 0, [0], pl.NZ, 0).current()
+        bm = group([64, 16], F16, S.Mat, 0x1000, [1], pl.NZ, 0).current()
+        left = group([16, 64], F16, S.Left, 0, [2], pl.NZ, 0).current()
+        right = group([64, 16], F16, S.Right, 0, [3], pl.ZN, 0).current()
+        acc = group([16, 16], F32, S.Acc, 0, [4], pl.NZ, 0).current()
+        pl.load(am, a, [0, 0])
+        pl.load(bm, b, [0, 0])
+        pl.move(left, am)
+        pl.move(right, bm)
+        pl.matmul(acc, left, right)
+        pl.store(c, acc, [0, 0, 0], scale=2)
+        pl.store(c, acc, [1, 0, 0], scale=0.1)
+        pl.store(c, acc, [2, 0, 0], scale=f)
+        pl.store(c, acc, [3, 0, 0], scale=bits)
+        pl.store(c, acc, [4, 0, 0], scale=long)
+
+
+def test_every_kind_of_scalar_scale() -> None:
+    """A constant int is that number; a run-time INT32 or INT64 holds the bits of a float."""
+    a, b = np.ones((16, 64), np.float16), np.ones((64, 16), np.float16)
+    c = np.zeros((5, 16, 16), np.float16)
+    bits = int(np.float32(-0.25).view(np.int32))
+    for executor in ("native", "interp"):
+        c[...] = 0
+        with pypto_pro.options(executor=executor):
+            scalar_scales[None, 1](a, b, c, 0.5, bits, bits & 0xFFFFFFFF | 3 << 40)
+        wanted = [128.0, np.float16(np.float32(64) * np.float32(0.1)), 32.0, -16.0, -16.0]
+        assert c[:, 3, 5].tolist() == [float(w) for w in wanted]
+
+
+@pl.jit
 def through_boxes(a: pl.Tensor[[32, 64], F16], b: pl.Tensor[[64, 32], F16, pl.NZ], c: pl.Tensor[[32, 32], F16, pl.NZ]):
     with pl.section_cube():
         am = group([32, 64], F16, S.Mat, 0, [0], pl.NZ, 0).current()
