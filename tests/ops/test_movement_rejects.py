@@ -325,20 +325,25 @@ PRODUCTS = [
 SCALARS = [
     ("cube", "pl.system.set_mm_layout_transform(True)", "positional"),
     ("cube", "pl.system.dcci($mat)", "tile in Vec"),
-    ("vector", "pl.system.dcci(1)", "must be"),
     ("vector", "pl.system.dcci(x, 1.5)", "integer"),
     ("vector", "pl.system.dcci(x, [0])", "2 axes"),
     ("vector", "pl.system.dcci($vec, [0, 0])", "one linear number"),
-    ("vector", "pl.ssbuf_store(x, 0)", "must be a struct"),
     ("vector", "m = pl.struct('M', a=n)\npl.ssbuf_store(m, 2)", "not a multiple of 4"),
     ("vector", "m = pl.struct('M', a=n)\npl.ssbuf_load(m, 256)", "outside 0..256"),
-    ("vector", "m = pl.struct('M', a=n)\npl.ssbuf_load(m)", "misses 'offset'"),
     ("vector", "pl.getval(${t([16, 64], F8)}, 0)", "no scalar access"),
     ("vector", "pl.getval($vec, 1.5)", "must be an integer"),
     ("vector", "pl.setval($vec, 0, x)", "must be a scalar"),
     ("cube", "pl.getval($mat, 0)", "tile in Vec"),
-    ("vector", "pl.getval(n, 0)", "must be a tile or a tensor"),
 ]
+TYPE_ERRORS = [
+    ("pl.system.dcci(1)", "must be a tile or a tensor"),
+    ("pl.ssbuf_store(x, 0)", "must be a struct"),
+    ("m = pl.struct('M', a=n)\npl.ssbuf_load(m)", "misses 'offset'"),
+    ("m = pl.struct('M', a=n)\npl.ssbuf_store(m, 0, 1)", "takes 2 positional"),
+    ("q = pl.getval(n, 0)", "must be a tile or a tensor"),
+    ("pl.setval(n, 0, 1)", "must be a tile or a tensor"),
+]
+"""The reference calls these type errors: ParserTypeError."""
 ALL = [*LOADS, *STORES, *(("cube", body, parts) for body, parts in SCALES), *MOVES, *INSERTS, *PRODUCTS, *SCALARS]
 
 
@@ -354,6 +359,13 @@ def test_refused(section: str, body: str, parts: str | list[str] | None) -> None
         at = error.message.index(part, at)
     is_member = isinstance(parts, str) and parts.endswith("member")  # a number for an enum is a final rejection
     assert type(error) is (errors.FinalRejectionError if is_member else errors.ParserSyntaxError)
+
+
+@pytest.mark.parametrize(("body", "part"), TYPE_ERRORS, ids=[row[0] for row in TYPE_ERRORS])
+def test_type_errors_of_the_scalar_unit(body: str, part: str) -> None:
+    error = rejected(body, "vector")
+    assert part in error.message
+    assert type(error) is errors.ParserTypeError
 
 
 def test_a_dict_as_scale_is_the_one_type_error() -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypeVar
 
-from pypto_pro.diag.errors import FinalRejectionError, ParserSyntaxError, ParserTypeError
+from pypto_pro.diag.errors import FinalRejectionError, ParserError, ParserSyntaxError, ParserTypeError
 from pypto_pro.diag.names import did_you_mean
 from pypto_pro.dtypes import DataType
 from pypto_pro.frontend.context import Context
@@ -39,15 +39,20 @@ def formals(text: str) -> tuple[Formal, ...]:
     return tuple(found)
 
 
-def bind(ctx: Context, call: ast.Call, name: str, params: Sequence[Formal]) -> dict[str, ast.expr]:
-    """The argument syntax by parameter name. ParserSyntaxError, wrapping a TypeError, when the call does not fit."""
+def bind(
+    ctx: Context, call: ast.Call, name: str, params: Sequence[Formal],
+    wrong_count: type[ParserError] = ParserSyntaxError,
+) -> dict[str, ast.expr]:  # fmt: skip
+    """The argument syntax by parameter name. When the call does not fit: ParserSyntaxError, wrapping a TypeError;
+    `wrong_count` for too many or missing arguments.
+    """
     positional = [p for p in params if not p.keyword_only]
     for arg in call.args:
         if isinstance(arg, ast.Starred):
             raise ctx.error(ParserSyntaxError, f"`{name}` takes no starred arguments", arg)
     if len(call.args) > len(positional):
         text = f"{name}() takes {len(positional)} positional arguments but {len(call.args)} were given"
-        raise mismatch(ctx, text, call)
+        raise mismatch(ctx, text, call, kind=wrong_count)
     bound = {p.name: arg for p, arg in zip(positional, call.args, strict=False)}
     by_name = {p.name: p for p in params}
     for keyword in call.keywords:
@@ -61,13 +66,15 @@ def bind(ctx: Context, call: ast.Call, name: str, params: Sequence[Formal]) -> d
         bound[keyword.arg] = keyword.value
     missing = [f"'{p.name}'" for p in params if p.required and p.name not in bound]
     if missing:
-        raise mismatch(ctx, f"{name}() misses {', '.join(missing)}", call)
+        raise mismatch(ctx, f"{name}() misses {', '.join(missing)}", call, kind=wrong_count)
     return bound
 
 
-def mismatch(ctx: Context, text: str, node: ast.AST, hint: str | None = None) -> ParserSyntaxError:
+def mismatch(
+    ctx: Context, text: str, node: ast.AST, hint: str | None = None, kind: type[ParserError] = ParserSyntaxError
+) -> ParserError:
     """A call that does not fit its signature, caused by a TypeError as Python would raise it."""
-    error = ctx.error(ParserSyntaxError, f"{text} (in kernel `{ctx.kernel_name}`)", node, hint=hint)
+    error = ctx.error(kind, f"{text} (in kernel `{ctx.kernel_name}`)", node, hint=hint)
     error.__cause__ = TypeError(text)
     return error
 

@@ -12,6 +12,7 @@ from pypto_pro.diag.errors import (
     LoweringError,
     ParserError,
     ParserSyntaxError,
+    ParserTypeError,
     UnsupportedFeatureError,
 )
 from pypto_pro.frontend import arguments, operands, order
@@ -42,7 +43,7 @@ def read_arguments(
     """(operands, keyword values, how each operand is written) of a call; absent ones are left out."""
     params = {p.name: p for p in entry.params}
     formal = [Formal(p.name, p.required, p.keyword_only, p.positional_only) for p in entry.params]
-    bound = arguments.bind(ctx, node, entry.name, formal)
+    bound = arguments.bind(ctx, node, entry.name, formal, ParserTypeError if entry.type_errors else ParserSyntaxError)
     data = {name: arg for name, arg in bound.items() if params[name].is_data}
     values = _evaluate(ctx, data)
     attrs = {n: keyword_value(ctx, entry, params[n], arg) for n, arg in bound.items() if not params[n].is_data}

@@ -6,6 +6,7 @@ import ast
 from dataclasses import dataclass
 from typing import Any
 
+from pypto_pro.diag.errors import ParserTypeError
 from pypto_pro.dtypes import DataType
 from pypto_pro.enums import TensorLayout
 from pypto_pro.frontend import operators
@@ -62,7 +63,9 @@ def kind_of(value: Value) -> Kind | None:
 
 
 def argument(ctx: Context, entry: OpEntry, param: Param, value: Value, node: ast.AST) -> Arg:
-    """The IR operand of a parameter. TypeError or ValueError when kind or memory space do not fit."""
+    """The IR operand of a parameter. TypeError (ParserTypeError where the entry says so) or ValueError when kind or
+    memory space do not fit.
+    """
     spec = param.spec
     assert isinstance(spec, Operand)
     if value == NONE and not param.required and param.default is None:
@@ -71,7 +74,10 @@ def argument(ctx: Context, entry: OpEntry, param: Param, value: Value, node: ast
     if kind not in spec.kinds:
         wanted = " or ".join(_WORDS[k] for k in Kind if k in spec.kinds)
         more = "; take a slot with .next(), .current() or [i]" if isinstance(value, GroupValue) else ""
-        raise TypeError(f"{param.name} must be {wanted}, found {describe(value)}{more}")
+        text = f"{param.name} must be {wanted}, found {describe(value)}{more}"
+        if entry.type_errors and Kind.SCALAR not in spec.kinds:
+            raise ctx.error(ParserTypeError, f"`{entry.name}`: {text}", node)
+        raise TypeError(text)
     if is_tile(value):
         type_ = value.type
         assert isinstance(type_, TileType)

@@ -46,7 +46,7 @@ def _bytes_of(container: TileArg | TensorArg, offset: int | float) -> slice | No
     return slice(start, start + width) if 0 <= start <= container.mem.size - width else None
 
 
-@defop("pl.getval", pipe=PipeType.S, section=_section, family="scalar.access", results=1)
+@defop("pl.getval", pipe=PipeType.S, section=_section, family="scalar.access", results=1, type_errors=True)
 def getval(container: ReadHolder, offset: ScalarIn) -> Any:
     """Element number `offset` of the raw storage, as a scalar of the element dtype."""
     place = _bytes_of(container, offset)
@@ -70,7 +70,7 @@ def _(container: TileArg | TensorArg, offset: Any) -> list[Access]:
     return _touched(container, offset, Effect.READ)
 
 
-@defop("pl.setval", pipe=PipeType.S, section=_section, family="scalar.access")
+@defop("pl.setval", pipe=PipeType.S, section=_section, family="scalar.access", type_errors=True)
 def setval(container: WriteHolder, offset: ScalarIn, value: ScalarIn) -> None:
     """Write a scalar, converted to the element dtype by C rules, as element number `offset` of the raw storage."""
     place = _bytes_of(container, offset)

@@ -262,6 +262,7 @@ class OpEntry:
     results: int = 0  # how many values it returns (element reads, registers)
     more_results: int = 0  # register ops: how many values more they give where more targets are named
     service: Service | None = None  # ops of the scalar unit on its own state; their meaning does nothing
+    type_errors: bool = False  # a wrong kind or number of operands is a ParserTypeError, no wrapped TypeError
     reads_target: bool = False  # register ops: what the target held before is an operand
     node: str | None = None  # constructs and sync: the IR node that represents it
     facets: dict[str, Facet] = field(default_factory=dict)
@@ -400,6 +401,7 @@ def defop(
     tolerance: Tolerance | None = None,
     results: int = 0,
     service: Service | None = None,
+    type_errors: bool = False,
 ) -> Callable[[Facet], OpEntry]:
     """Register the decorated function as the meaning of op `name`; its docstring is the op's documentation."""
 
@@ -407,7 +409,7 @@ def defop(
         return register(
             OpEntry(
                 name, read_params(body), body, pipe, section, family, "op", aliases, inspect.getdoc(body) or "",
-                copies, tolerance, results, service=service,
+                copies, tolerance, results, service=service, type_errors=type_errors,
             )
         )
 

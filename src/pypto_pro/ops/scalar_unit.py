@@ -29,7 +29,9 @@ def _section(target: Any, **_: Any) -> Section:
     return Section.VECTOR if hasattr(target.type, "target_memory") else Section.BOTH
 
 
-@defop("pl.system.dcci", pipe=PipeType.S, section=_section, family="cache", service=Service.CLEAN_CACHE)
+@defop(
+    "pl.system.dcci", pipe=PipeType.S, section=_section, family="cache", service=Service.CLEAN_CACHE, type_errors=True
+)
 def dcci(
     target: CacheTarget, offset: CacheOffset = None, *, cache_line: LineAttr = CacheLine.ENTIRE_DATA_CACHE,
     dst: TargetAttr = DcciDst.AUTO,
@@ -58,12 +60,18 @@ def _(target: Any, **_: Any) -> list[Access]:
     return []
 
 
-@defop("pl.ssbuf_store", pipe=PipeType.S, section=Section.BOTH, family="move.ssbuf", service=Service.STORE_SSBUF)
+@defop(
+    "pl.ssbuf_store", pipe=PipeType.S, section=Section.BOTH, family="move.ssbuf", service=Service.STORE_SSBUF,
+    type_errors=True,
+)  # fmt: skip
 def ssbuf_store(struct_var: StructIn, offset: ScalarIn) -> None:
     """Copy the whole 32-bit words of a struct to byte `offset` of the block's shared scalar buffer."""
 
 
-@defop("pl.ssbuf_load", pipe=PipeType.S, section=Section.BOTH, family="move.ssbuf", service=Service.LOAD_SSBUF)
+@defop(
+    "pl.ssbuf_load", pipe=PipeType.S, section=Section.BOTH, family="move.ssbuf", service=Service.LOAD_SSBUF,
+    type_errors=True,
+)  # fmt: skip
 def ssbuf_load(struct_var: StructOut, offset: ScalarIn) -> None:
     """Fill the whole 32-bit words of a struct from byte `offset` of the block's shared scalar buffer."""
 
