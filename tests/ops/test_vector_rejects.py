@@ -122,6 +122,7 @@ REJECTS: list[tuple[str, dict[str, Any], dict[str, Any], type[Exception], str]] 
     ("argmin", {"out": t(I32, (8, 1)), "src": t(valid=(0, 64)), "tmp": t()}, {"dim": 0}, VE, "no valid"),
     ("expand_sub", {"out": t(), "src": t(), "scalar": t(F32, (8, 1))}, {"dim": 1}, VE, "row-major"),
     ("expand_sub", {"out": t(), "src": t(), "scalar": t(F32, (8, 1))}, {"dim": 3}, VE, "dim must be"),
+    ("expand_min", {"out": t(), "src": t(), "scalar": t(F32, (1, 64))}, {"dim": 0}, VE, "one row for the 8"),
     ("expand_sub", {"out": t(**DN), "src": t(), "scalar": t(F32, (8, 1))}, {"dim": 0}, VE, "DN"),
     ("partadd", {"out": t(valid=(5, 60)), "src0": t(valid=(4, 60)), "src1": t(valid=(5, 30))}, {}, VE,
      "one source must"),

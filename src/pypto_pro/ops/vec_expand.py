@@ -82,6 +82,11 @@ def check_broadcast(out: TileInfo, src: TileInfo, scalar: TileInfo, dim: int, dt
     src_is_vector = src.type.cols == 1 if dim == 0 else src.type.rows == 1 and scalar.type.rows != 1
     vector, full = (src, scalar) if src_is_vector else (scalar, src)
     check_vector(vector, dim)
+    if dim == 0 and vector.type.rows == 1 and vector.type.cols != 1 and out.type.rows > 1:
+        raise ValueError(
+            f"`{vector.name}` {list(vector.type.shape)} has one row for the {out.type.rows} of `{out.name}`; "
+            "one value a column is dim=1"
+        )
     rules.row_major(full)
 
 
