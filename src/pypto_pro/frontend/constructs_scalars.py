@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pypto_pro.diag.errors import InvalidOperationError, ParserSyntaxError, ParserTypeError
 from pypto_pro.dtypes import DataType
 from pypto_pro.enums import CoreKind
-from pypto_pro.frontend import arguments, opcalls, operators, order
+from pypto_pro.frontend import arguments, closure, opcalls, operators, order, pyeval
 from pypto_pro.frontend.context import Context, whole
 from pypto_pro.frontend.handlers import handles
 from pypto_pro.frontend.values import (
@@ -52,9 +52,10 @@ def extreme(ctx: Context, node: ast.Call, hint: str | None) -> Value:
     """`pl.min(a, b)`, `pl.max(a, b)` and Python's own, of two scalars."""
     op = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "min")
     if len(node.args) != 2 or node.keywords or any(isinstance(arg, ast.Starred) for arg in node.args):
-        if isinstance(node.func, ast.Name):  # Python's own over constants: `max(SHAPE)`
-            raise ctx.error(ParserTypeError, f"`{op}` takes two scalars", node)
-        raise ctx.error(InvalidOperationError, f"`pl.{op}` takes exactly two scalars", node)
+        constant = _of_constants(ctx, node) if isinstance(node.func, ast.Name) else None
+        if constant is None:
+            raise ctx.error(InvalidOperationError, f"`{ast.unparse(node.func)}` takes exactly two scalars", node)
+        return constant
     if ctx.in_simt and isinstance(node.func, ast.Attribute):
         opcalls.check_scope(ctx, f"pl.{op}", node)
     lhs, rhs = order.evaluate_all(ctx, node.args)
@@ -65,6 +66,15 @@ def extreme(ctx: Context, node: ast.Call, hint: str | None) -> Value:
                 hint=f"tiles have pl.{op}imum",
             )  # fmt: skip
     return operators.apply(ctx, op, lhs, rhs, node)
+
+
+def _of_constants(ctx: Context, node: ast.Call) -> Value | None:
+    """Python's own `min` or `max` in any other form, where all of it is constant: `max(SHAPE)`."""
+    try:
+        value = closure.from_python(pyeval.evaluate(ctx, node))
+    except (pyeval.NotConstant, OverflowError):
+        return None
+    return value if is_scalar(value) else None
 
 
 @handles("constexpr")
