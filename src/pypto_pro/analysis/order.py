@@ -18,7 +18,7 @@ copies seven numbers; an acquire of something known is one comparison.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -191,8 +191,10 @@ class ScalarLog:
 class Order:
     """The knowledge of every agent of a launch."""
 
-    def __init__(self, cores: int, scalar: int) -> None:
+    def __init__(self, cores: int, scalar: int, is_idle: Callable[[int, int], bool] | None = None) -> None:
+        """`is_idle(core, lane)`: whether a pipe holds no issued instruction; then its past need not be kept."""
         self.agents = cores * LANES
+        self.is_idle = is_idle
         self.scalar = scalar
         """The lane of S."""
         self.logs = [ScalarLog() for _ in range(cores)]
@@ -210,7 +212,11 @@ class Order:
         """S of a core went through a blocking action: what it issues from now on comes after it."""
         scalar = self.pipes[core * LANES + self.scalar]
         scalar.finished(number)
-        self.logs[core].add(scalar.release(number))
+        log = self.logs[core]
+        log.add(scalar.release(number))
+        if self.is_idle is not None and len(log.entries) >= log.LONG:
+            pipes = [pipe for pipe in self.core(core) if pipe.lane != self.scalar]
+            log.trim(pipes, [self.is_idle(core, pipe.lane) for pipe in pipes])
 
     def drained(self, core: int, number: int) -> None:
         """`bar_all`: everything S of a core issued before `number` has completed, on all its pipes."""

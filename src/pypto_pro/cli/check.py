@@ -140,8 +140,10 @@ def merged(reports: list[Report]) -> list[Diagnostic]:
     for report in reports:
         for finding in report.findings:
             key = (finding.code, finding.kernel, finding.message, finding.spans)
-            if key in found:
-                finding = replace(finding, count=finding.count + found[key].count)
+            before = found.get(key)
+            if before is not None:
+                effects = tuple(dict.fromkeys((*before.consequences, *finding.consequences)))
+                finding = replace(before, count=before.count + finding.count, consequences=effects)
             found[key] = finding
     return sorted(found.values(), key=lambda f: f.severity.rank)
 

@@ -107,9 +107,16 @@ def run_checked(kernel: Kernel, launch: Launch, chosen: Options, looked: LookedA
         looked.runs.append(run)
         looked.saw(checker)
         for finding in found:
-            findings.setdefault(_key(finding), finding)
+            findings.setdefault(_key(finding), replayable(finding, schedule, seed))
     looked.conclude(kernel)
     return placement_findings(kernel, [*findings.values(), *notes_of(kernel)])
+
+
+def replayable(finding: Diagnostic, schedule: str, seed: int) -> Diagnostic:
+    """The finding with the schedule that showed it, unless that is the default one."""
+    if schedule == "in_order":
+        return finding
+    return finding.with_notes(f"seen in schedule {schedule}, seed {seed}: `--replay {schedule}:{seed}` runs it again")
 
 
 def _key(finding: Diagnostic) -> Any:

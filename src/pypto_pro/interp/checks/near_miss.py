@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pypto_pro.diag import Span
@@ -77,9 +78,11 @@ def of_counter(counters: Counters, counter: Counter, wait: Instr) -> Hint:
             return _one_vector_core(sent, core.sub, event)
     else:
         partner = counter.number // UNICAST_AIV1_STEP
-        other = next((s for s in mine if s.event == event and s.core.sub != partner), None)
-        if other is not None and getattr(wait.site.node, "mode", None) is MODE.INTRA_BLOCK:
-            return _one_sender(other, partner)
+        heard = [s for s in mine if s.event == event]
+        if getattr(wait.site.node, "mode", None) is MODE.INTRA_BLOCK:
+            uneven = _one_sender(heard, partner)
+            if uneven is not None:
+                return uneven
     return _spare(counters, counter)
 
 
@@ -94,11 +97,22 @@ def _one_vector_core(sent: Sent, sub: int, event: int) -> Hint:
     )
 
 
-def _one_sender(sent: Sent, missing: int) -> Hint:
+def _one_sender(heard: Sequence[Sent], missing: int) -> Hint | None:
+    """Where the other vector core signals more often than this one; None when it does not."""
+    totals = [sum(s.count for s in heard if s.core.sub == sub) for sub in (0, 1)]
+    if totals[missing] >= totals[1 - missing]:
+        return None
+    counts = {(s.site, s.core.sub): s.count for s in heard}
+    sent = max(
+        (s for s in heard if s.core.sub != missing), key=lambda s: s.count - counts.get((s.site, missing), 0)
+    )
+    here, there = counts.get((sent.site, missing), 0), sent.count
+    many = "none" if totals[missing] == 0 else f"{totals[missing]}, AIV{1 - missing} {totals[1 - missing]}"
+    often = "only" if here == 0 else f"{there} times, by AIV{missing} {here} times"
     return Hint(
-        notes=(f"in INTRA_BLOCK the AIC takes one signal of each vector core; AIV{missing} sends none",),
-        spans=(sent.site.span.labelled(f"sent by {words.short(sent.core)} only"),),
-        help=f"let AIV{missing} signal too, or use UNICAST_BLOCK on both sides",
+        notes=(f"in INTRA_BLOCK the AIC takes one signal of each vector core; AIV{missing} sends {many}",),
+        spans=(sent.site.span.labelled(f"sent by {words.short(sent.core)} {often}"),),
+        help=f"let AIV{missing} signal as often, or use UNICAST_BLOCK on both sides",
     )
 
 

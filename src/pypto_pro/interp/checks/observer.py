@@ -77,7 +77,7 @@ class Checker(Observer):
 
     def launched(self, machine: Machine) -> None:
         self.machine = machine
-        self.order = Order(len(machine.cores), S)
+        self.order = Order(len(machine.cores), S, lambda core, lane: machine.cores[core].pipes[lane].empty)
         self.know = {
             pipe: self.order.pipes[core.index * 7 + pipe.type.value] for core in machine.cores for pipe in core.pipes
         }

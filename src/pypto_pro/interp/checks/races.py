@@ -330,7 +330,7 @@ class Races:
                 first.site.span.labelled(f"written here on {words.pipe(first)}, with {wrote} rows"),
                 notes=("the matrix unit writes with the valid rows of its left operand, rounded up to 16; a tile with"
                        " compact=0 is read with its declared rows",) if acc else (),
-                help="set compact=1 on the left operand and on the accumulator" if acc else None,
+                help=_equal_rows(first, second) if acc else None,
                 core=words.short(second.core), pipes=(words.pipe(second), words.pipe(first)),
             )  # fmt: skip
 
@@ -344,6 +344,18 @@ def box_row_bytes(instr: Instr, cell: Cell) -> int:
         if is_fractal(geo.layout) and tile.addr == cell.region.start and cell.store.store in tile.stores:
             return geo.box_cols * geo.dtype_bits // 8
     return 1
+
+
+def _equal_rows(multiplied: Instr, taken: Instr) -> str:
+    """What makes the matrix unit and the exit count the rows of an accumulator alike."""
+    left = [a for a in multiplied.args if isinstance(a, SimTile) and a.type.target_memory is MemorySpace.Left]
+    acc = [a for a in taken.args if isinstance(a, SimTile) and a.type.target_memory is MemorySpace.Acc]
+    if left and acc and all(a.type.compact for a in left + acc):
+        return (
+            f"give both the same valid rows with pl.set_validshape: `{left[0].name}` of line {_line(multiplied)} has"
+            f" {left[0].vr}, `{acc[0].name}` {acc[0].vr}"
+        )
+    return "set compact=1 on the left operand and on the accumulator"
 
 
 def _same_scalars(first: Instr, second: Instr) -> bool:
