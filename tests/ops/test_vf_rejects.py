@@ -233,6 +233,10 @@ def test_rejected(line: str, kind: type[Exception], message: str) -> None:
     "vf.store(t, f, 40, post_update=True)", "vf.store_align(t, on, a)", "vf.store_align(t, f, on, a)",
     "vf.store_unalign_post(t, us, 64)", "x = vf.create_addr_reg(n, 1, n, 2, n, 3, n, 4, dtype=pl.DT_INT8)",
     "r = vf.exp(f, on, precision='high')", "uh = vf.gather(uh, uh)", "c, r = vf.interleave(on, m)",
+    # a name that is not read in a loop keeps its register all the same
+    "for _ in pl.range(0, n):\n    m = vf.load_align(t, 0)\n    vf.store_align(t, f, m)",
+    "for _ in pl.range(0, n):\n    uh = vf.histograms(ub, on)",
+    "if n > 3:\n    uh = vf.histograms(ub, on)\nuh = vf.histograms(ub, on)",
 ])  # fmt: skip
 def test_accepted(line: str) -> None:
     parse(line)

@@ -84,6 +84,14 @@ def reads(node: ast.AST | None) -> frozenset[str]:
     return frozenset(n.id for n in ast.walk(node) if isinstance(n, ast.Name) and not _binds(n))
 
 
+def is_register_op(stmt: ast.stmt) -> bool:
+    """`name = vf.op(...)`: the register behind the name may be an operand, and says what the result is."""
+    match stmt:
+        case ast.Assign(value=ast.Call(func=ast.Attribute(value=ast.Name(id="vf")))):
+            return True
+    return False
+
+
 class Liveness:
     """Names that may be read after each statement of a function body, and at the head of each loop.
 
@@ -140,7 +148,8 @@ class Liveness:
         facts = self._facts.get(id(stmt))
         if facts is None:
             bound = targets(stmt)
-            facts = (reads(stmt) | bound if isinstance(stmt, ast.AugAssign) else reads(stmt), bound)
+            updates = isinstance(stmt, ast.AugAssign) or is_register_op(stmt)
+            facts = (reads(stmt) | bound if updates else reads(stmt), bound)
             self._facts[id(stmt)] = facts
         return facts
 
