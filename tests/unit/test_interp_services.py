@@ -125,8 +125,8 @@ def test_dump_of_a_tile_marks_its_valid_region() -> None:
         "debug('dump_data', (t, 0, 1, 2, 8), window=2, loc=False, flag=None)",
         types="T2 = TileType([2, 8], int32, Vec)",
     )
-    row = " ".join(["       3"] * 2) + "|" + " ".join(["       3"] * 6)
-    dashes = " ".join(["--------"] * 2) + "|" + " ".join(["--------"] * 6)
+    row = " ".join(["       3"] * 2) + "| " + " ".join(["       3"] * 6)
+    dashes = " ".join(["--------"] * 2) + "| " + " ".join(["--------"] * 6)
     assert out.splitlines() == [
         "=== [flag] mark ===", "=== [TPRINT Tile] Data Type: int32, Layout: ND, TileType: Vec ===",
         "  Shape: [2, 8], Valid Shape: [1, 2]", row, dashes, row,

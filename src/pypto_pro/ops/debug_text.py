@@ -120,7 +120,7 @@ def tile_dump(tile: TileArg) -> list[str]:
     def marked(row: list[str]) -> str:
         if not 0 < tile.vc < cols:
             return " ".join(row)
-        return f"{' '.join(row[: tile.vc])}|{' '.join(row[tile.vc :])}"
+        return f"{' '.join(row[: tile.vc])}| {' '.join(row[tile.vc :])}"  # the mark takes no separator's place
 
     for k, row in enumerate(cells(tile.bits(rows, cols), tile.dtype)):
         if k == tile.vr and tile.vr < rows:
