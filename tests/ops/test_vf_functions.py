@@ -240,6 +240,43 @@ def test_squeezed_stream_and_ar() -> None:
     assert n[0, 3] == 4 * int((x[0] > 0).sum())
 
 
+@pl.jit()
+def run_ahead(
+    x: pl.Tensor[[1, COLS], pl.DT_FP32], n: pl.Tensor[[2, 8], pl.DT_INT64], y: pl.Tensor[[2, 64], pl.DT_UINT8]
+):
+    tile = pl.TileType(shape=[1, COLS], dtype=pl.DT_FP32, target_memory=pl.MemorySpace.Vec)
+    row = pl.TileType(shape=[1, 64], dtype=pl.DT_UINT8, target_memory=pl.MemorySpace.Vec)
+    with pl.section_cube():
+        pl.system.wait_cross_core(pipe=pl.PipeType.MTE2, event_id=1)
+        pl.system.set_cross_core(pipe=pl.PipeType.MTE2, event_id=0)
+    with pl.section_vector():
+        a = pl.make_tile(tile, addr=0, size=4 * COLS)
+        b = pl.make_tile(row, addr=4 * COLS, size=64)
+        pl.load(a, x, [0, 0])
+        pl.system.sync_src(set_pipe=pl.PipeType.MTE2, wait_pipe=pl.PipeType.V, event_id=0)
+        pl.system.sync_dst(set_pipe=pl.PipeType.MTE2, wait_pipe=pl.PipeType.V, event_id=0)
+        pl.system.wait_cross_core(pipe=pl.PipeType.V, event_id=0)
+        pl.set_vec_mask(0, 5)
+        count_bytes(a)
+        masks_of_special_register(b)
+        pl.reset_mask()
+        pl.system.set_cross_core(pipe=pl.PipeType.MTE3, event_id=1)
+        pl.setval(n, 8 * pl.get_subblock_idx(), pl.get_spr())
+        pl.system.sync_src(set_pipe=pl.PipeType.V, wait_pipe=pl.PipeType.MTE3, event_id=0)
+        pl.system.sync_dst(set_pipe=pl.PipeType.V, wait_pipe=pl.PipeType.MTE3, event_id=0)
+        pl.store(y, b, [pl.get_subblock_idx(), 0])
+
+
+def test_calls_that_wait_see_the_state_of_their_issue() -> None:
+    """V waits for the cube core, which waits for what this core signals later: the scalar unit runs ahead of V."""
+    x = np.random.default_rng(6).standard_normal((1, COLS)).astype(np.float32)
+    n, y = np.zeros((2, 8), np.int64), np.zeros((2, 64), np.uint8)
+    both(run_ahead, x, n, y)
+    assert (n[:, 0] == 4 * int((x > 0).sum())).all()
+    lanes = np.unpackbits(y[0, :32], bitorder="little").reshape(64, 4)
+    np.testing.assert_array_equal(lanes.any(axis=1).nonzero()[0], [0, 2])
+
+
 # --- checks ----------------------------------------------------------------------------------------------------------
 
 

@@ -160,6 +160,13 @@ class CoreProgram(Statements):
                     code.store(code.load(PTR, self.arguments, position * WORD), address)
             position += argument_words(var)
 
+    def statement(self, stmt: n.Stmt) -> None:
+        """A read of the AR register comes after the vector functions issued before it."""
+        match stmt:
+            case n.Assign(value=n.Query(name="spr")) if self.plan.queues:
+                self.suspending(lambda: self._call("sync_idle", I32, [self.core, I64(PipeType.V.value)]))
+        super().statement(stmt)
+
     # --- suspension --------------------------------------------------------------------------------------------------
 
     def suspending(self, attempt: Callable[[], Value], status: int = STEP_WAIT) -> None:

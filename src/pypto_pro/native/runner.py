@@ -340,7 +340,7 @@ def _restore_rounding(code: Code, saved: Value) -> None:
 
 
 BASE = ("run", "run_tick", "run_begin", "run_turn", "run_block", "op_callback", "stream_copy")
-SYNC = ("run_parked", "sync_drain", "sync_do", "sync_issue", "sync_lock", "sync_barrier", "sync_poll")
+SYNC = ("run_parked", "sync_drain", "sync_do", "sync_issue", "sync_lock", "sync_barrier", "sync_idle", "sync_poll")
 
 
 @cache

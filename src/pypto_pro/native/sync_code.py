@@ -457,6 +457,22 @@ def emit_barrier(module: Any) -> None:
     b.ret(I32(GO))
 
 
+def emit_idle(module: Any) -> None:
+    """`i32 sync_idle(core, pipe)`: wait until the queue of one pipe is empty."""
+    code, (core, pipe) = function(module, "sync_idle", (PTR, I64))
+    b = code.b
+
+    def busy() -> Value:
+        return b.icmp_signed("!=", get(code, core, "head", pipe), get(code, core, "tail", pipe))
+
+    with b.if_then(busy()):
+        code.call("sync_drain", VOID, [core])
+        with b.if_then(busy()):
+            put(code, -1, core, "site")
+            b.ret(I32(SUSPEND))
+    b.ret(I32(GO))
+
+
 def emit_poll(module: Any) -> None:
     """`void sync_poll(core, frame bytes)`: note whether anything changed since this core last polled.
 
@@ -478,7 +494,7 @@ def emit_all(module: Any) -> None:
     """Every function of this file."""
     for emit in (
         emit_room, emit_wait, emit_set, emit_meet, emit_try, emit_enqueue, emit_drain_pipe, emit_drain, emit_do,
-        emit_issue, emit_lock, emit_barrier, emit_poll,
+        emit_issue, emit_lock, emit_barrier, emit_idle, emit_poll,
     ):  # fmt: skip
         emit(module)
 

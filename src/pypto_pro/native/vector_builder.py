@@ -26,8 +26,8 @@ from pypto_pro.native.vector_values import Mask, Reg
 class VectorBuilder(UbAccess):
     """Emits register ops at the current position of a vector function."""
 
-    def __init__(self, code: Code, core: Value, cursors: Cursors) -> None:
-        super().__init__(code, core, cursors)
+    def __init__(self, code: Code, core: Value, cursors: Cursors, mask_state: Value) -> None:
+        super().__init__(code, core, cursors, mask_state)
         self._old: Sequence[Value] = ()
         self._given: list[Value] = []
 

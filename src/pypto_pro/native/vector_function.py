@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from pypto_pro.native.program import CoreProgram
 
 OPS_OF_A_BLOCK = 8
+MASK_STATE_BYTES = 3 * WORD
+"""What `get_mask_spr` reads as it was at issue: mode, high and low word, side by side in a core record."""
 
 REGISTERS = RegType | MaskType | AddrRegType | UnalignRegType
 
@@ -75,6 +77,9 @@ def issue_of(program: CoreProgram, body: VectorCode) -> Call:
         program.code.store(I64(site), memory)
         for var, offset in body.places.items():
             _capture(program, var, memory, offset)
+        if body.vectors.reads_mask:
+            state = program.code.at(program.core, CORE["mask_count_mode"])
+            program.code.copy_bytes(program.code.at(memory, body.mask_state), state, MASK_STATE_BYTES)
         return memory
 
     return Call(symbol, body.size, record, site)
@@ -159,7 +164,8 @@ class VectorCode(Statements):
         for var in captured:
             self.places[var] = position
             position += captured_bytes(program, var)
-        self.size = position
+        self.mask_state = position
+        self.size = position + MASK_STATE_BYTES
         self.name = f"vf_{stmt.name}"
         function = ir.Function(ir.Module("vector"), ir.FunctionType(VOID, [PTR, PTR]), "vector_function")
         code = Code(function)
@@ -169,7 +175,7 @@ class VectorCode(Statements):
         self.code = code
         super().__init__(code, VectorExpressions(code, self.core, storage, self._block_num()), storage)
         self.cursors = Cursors(code, stmt.body, self._address_of)
-        self.vectors = VectorBuilder(code, self.core, self.cursors)
+        self.vectors = VectorBuilder(code, self.core, self.cursors, code.at(self.record, self.mask_state))
         self.exit = code.block("exit")
         self._block: Any = None
         self._ops = 0

@@ -16,7 +16,7 @@ from pypto_pro.hw.a5 import REGISTER_BYTES, UB_PHYSICAL_BYTES
 from pypto_pro.native import codecs, frames
 from pypto_pro.native.emit import I1, I8, I32, I64, PTR, VOID, Code, Value, splat, suffix, vector
 from pypto_pro.native.engine import host
-from pypto_pro.native.frames import CORE
+from pypto_pro.native.frames import CORE, WORD
 from pypto_pro.native.lanes import Lanes, spread
 from pypto_pro.native.scalars import Scalar, index_value
 from pypto_pro.native.vector_cursors import Cursors
@@ -31,8 +31,10 @@ assert UB_PHYSICAL_BYTES - UB_BYTES >= 2 * REGISTER_BYTES, "an access held at th
 class UbAccess(LaneOps):
     """Adds what reads and writes UB."""
 
-    def __init__(self, code: Code, core: Value, cursors: Cursors) -> None:
+    def __init__(self, code: Code, core: Value, cursors: Cursors, mask_state: Value) -> None:
         super().__init__(code, core)
+        self.mask_state = mask_state
+        self.reads_mask = False
         self.space = code.load(PTR, core, CORE["ub"])
         self.cursors = cursors
 
@@ -214,7 +216,8 @@ class UbAccess(LaneOps):
     def mask_spr(self, lanes: int) -> Lanes:
         """Flags: the first `lanes` bits of the mask special register, or in count mode that many leading lanes."""
         code, b = self.code, self.code.b
-        mode, high, low = (code.load(I64, self.core, CORE[n]) for n in ("mask_count_mode", "mask_high", "mask_low"))
+        self.reads_mask = True
+        mode, high, low = (code.load(I64, self.mask_state, k * WORD) for k in range(3))
         wide = ir.IntType(128)
         word = b.or_(b.zext(low, wide), b.shl(b.zext(high, wide), wide(64)))
         bits = b.bitcast(b.trunc(word, ir.IntType(lanes)) if lanes < 128 else word, vector(lanes, I1))
