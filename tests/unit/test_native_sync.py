@@ -34,6 +34,40 @@ def vec(addr, ids, dtype=pl.DT_FP32):
     )
 
 
+class Alarm(Exception):
+    """What a signal handler of the author raises."""
+
+
+@pl.jit
+def forever(y: pl.Tensor[[16], pl.DT_INT32], steps: pl.DT_INT64):
+    with pl.section_vector():
+        n = 0
+        for i in pl.range(steps):
+            n = n + i
+        y[0] = n
+
+
+@pytest.mark.parametrize("blocks", [1, 3])
+def test_one_signal_is_enough_whenever_it_comes(blocks: int) -> None:
+    def ring(*_: object) -> None:
+        raise Alarm
+
+    y = np.zeros(16, np.int32)
+    before = signal.signal(signal.SIGALRM, ring)
+    with options(executor="native"):
+        forever[None, blocks](y, 3)
+        try:
+            for k in range(25):
+                with pytest.raises(Alarm):
+                    signal.setitimer(signal.ITIMER_REAL, 0.005 + 0.001 * k)
+                    forever[None, blocks](y, 1 << 60)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+        forever[None, blocks](y, 4)
+    assert y[0] == 6
+
+
 @pl.jit(auto_mutex=True)
 def crossed_waits(x: pl.Tensor[FULL, pl.DT_FP16], y: pl.Tensor[FULL, pl.DT_FP32], out: pl.Tensor[FULL, pl.DT_FP32]):
     """Legal on the device, where only the waiting pipe stops; in program order both cores wait for each other."""

@@ -124,6 +124,7 @@ class Run:
         self.finished = False
         self.keep: list[Any] = []
         self.vector_units: dict[int, VectorUnit] = {}
+        self._hook: Any = None
         self._run = _RUN(executable.run)
         self._callback = _CALLBACK(self._call_back)
         self._tick = _TICK(self._look)
@@ -230,8 +231,19 @@ class Run:
         workers = max(1, min(threads, blocks))
         units = blocks if plan.parking else workers
         self.prepare(launch, units)
-        self._aim_ticks(units, threading.current_thread() is threading.main_thread())
-        began = time.perf_counter()
+        main = threading.current_thread() is threading.main_thread()
+        self._aim_ticks(units, main)
+        if main:
+            self._hook, sys.unraisablehook = sys.unraisablehook, self._hear
+        try:
+            self._run_workers(workers)
+        finally:
+            if main:
+                sys.unraisablehook = self._hook
+        self._conclude()
+
+    def _run_workers(self, workers: int) -> None:
+        began, plan = time.perf_counter(), self.executable.plan
         short = self.executable.last_seconds < SHORT_SECONDS and not plan.parking
         first = 1 if short else workers
         self._set("slow_cycles", SLOW_CYCLES if first < workers else 0)
@@ -243,7 +255,6 @@ class Run:
             self._own_work()
         self._join(helpers)
         self.executable.last_seconds = (time.perf_counter() - began) * (1 + len(helpers))
-        self._conclude()
 
     def _start(self, numbers: range) -> list[Future[int]]:
         return [_pool().submit(self._help, number) for number in numbers]
@@ -253,16 +264,18 @@ class Run:
         for helper in helpers:
             while not helper.cancel():
                 try:
-                    helper.result()
+                    failed = helper.exception()
+                    if failed is not None:
+                        self._cancel(failed)
                     break
-                except KeyboardInterrupt as interrupt:
+                except BaseException as interrupt:
                     self._cancel(interrupt)
 
     def _own_work(self) -> int:
-        """The calling thread as worker 0; an interrupt between two runs ends the launch as one inside does."""
+        """The calling thread as worker 0; what a signal handler raises between two runs ends the launch, too."""
         try:
             return self._work(0)
-        except KeyboardInterrupt as interrupt:
+        except BaseException as interrupt:
             self._cancel(interrupt)
             return RUN_CANCELLED
 
@@ -318,7 +331,7 @@ class Run:
                 while not self.finished and not self._anything_left(self._get("epoch")):
                     try:
                         self.condition.wait()
-                    except KeyboardInterrupt as interrupt:
+                    except BaseException as interrupt:
                         self._cancel(interrupt)
                         return RUN_CANCELLED
                 return RUN_FINISHED if self.finished else RUN_WAKE
@@ -414,9 +427,17 @@ class Run:
         """Called on the main thread now and then: Python runs its signal handlers here."""
         try:
             return self._get("cancel")
-        except KeyboardInterrupt as interrupt:
+        except BaseException as interrupt:
             self._cancel(interrupt)
             return 1
+
+    def _hear(self, lost: Any) -> None:
+        """Takes errors that nobody can catch: signal handlers also run before the first line of a callback, outside its
+        `try`, and what they raise there is the interrupt of this launch."""
+        if lost.object in (self._look, self._call_back) or "ctypes callback" in (lost.err_msg or ""):
+            self._cancel(lost.exc_value)
+        else:
+            self._hook(lost)
 
 
 def _words(var: Var) -> int:
