@@ -6,7 +6,7 @@ functions (by code and file). An object that cannot be described (an open file, 
 name opaque: a result is independent of it only if compiling never looked that name up.
 
 Most of these names are attributes, parameters and words of comments; globals that happen to be called the same say
-nothing about the kernel. Once it is known which names a compile looks up, `describe(..., only=names)` tells these alone.
+nothing about the kernel. Once it is known which names a compile looks up, `describe(..., only=names)` tells just them.
 """
 
 from __future__ import annotations
