@@ -96,11 +96,22 @@ def test_flags_order_and_their_absence_does_not() -> None:
     assert verdict(report(two(), *backward)) == (None, "unordered")
 
 
-def test_a_runtime_event_orders_nothing() -> None:
+@pytest.mark.parametrize(("wait", "found"), [(1, ("flag", None)), (2, (None, "unordered"))])
+def test_a_run_time_event_orders_where_set_and_wait_are_known_to_agree(wait: int, found: object) -> None:
     w = Writer()
-    body = [w.step(P.MTE2, put("a")), *flag(P.MTE2, P.V), w.step(P.V, get("a")), *flag(P.V, P.MTE2, None),
+    signals = [Signal(True, P.V, P.MTE2, None, ref=1), Signal(False, P.V, P.MTE2, None, ref=wait)]
+    body = [w.step(P.MTE2, put("a")), *flag(P.MTE2, P.V), w.step(P.V, get("a")), *signals,
             w.step(P.MTE2, put("b")), *flag(P.MTE2, P.V), w.step(P.V, get("b"))]  # fmt: skip
-    assert verdict(report(two(), *body)) == (None, "unordered")
+    assert verdict(report(two(), *body)) == found
+
+
+def test_a_run_time_event_may_be_another_one_in_the_next_turn() -> None:
+    w = Writer()
+    body = [w.step(P.MTE2, put("a")), *flag(P.MTE2, P.V), w.step(P.V, get("a")), *flag(P.V, P.MTE2),
+            w.step(P.MTE2, put("b")), *flag(P.MTE2, P.V), w.step(P.V, get("b"))]  # fmt: skip
+    primed = Signal(True, P.V, P.MTE2, None, ref=1)
+    loop = Loop("i", (Signal(False, P.V, P.MTE2, None, ref=1), *body, primed))
+    assert verdict(report(two(), primed, loop)) == (None, "unordered")
 
 
 def test_bar_all_orders_and_a_pipe_barrier_does_not() -> None:

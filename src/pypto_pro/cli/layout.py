@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -120,19 +121,36 @@ def load_kernel(options: Options) -> Design:
     from pypto_pro.diag.errors import DiagnosticError
     from pypto_pro.dtypes import DataType
     from pypto_pro.memory.extract import design_of_kernel
-    from pypto_pro.runtime.inspect import find_kernel, kernel_ir, load_file
+    from pypto_pro.runtime.inspect import find_kernel, kernel_ir
 
+    module = load_module(options.file)
     dtypes = {name: value for name, value in options.keys.items() if isinstance(value, DataType)}
     key: dict[str, Any] = {name: value for name, value in options.keys.items() if name not in dtypes}
     try:
-        kernel = find_kernel(load_file(options.file), options.kernel)
+        kernel = find_kernel(module, options.kernel)
         ir = kernel_ir(kernel, None, key or None, options.shapes, dtypes or None)
     except DiagnosticError:
         raise  # a mistake in the kernel
-    except (OSError, ImportError, LookupError, ValueError, TypeError) as error:
+    except (LookupError, ValueError, TypeError) as error:
         raise click.UsageError(str(error.args[0] if isinstance(error, KeyError) else error)) from error
     shapes = {name: "x".join(map(str, dims)) for name, dims in options.shapes.items()}
     return design_of_kernel(ir, {**key, **{n: d.name for n, d in dtypes.items()}, **shapes})
+
+
+def load_module(file: str) -> ModuleType:
+    """The author's file, imported; what it raises on the way is shown as Python would, and ends with status 2."""
+    import pypto_pro.torch_shim  # noqa: F401  (so that files which import torch_npu load)
+    from pypto_pro.cli.scripts import describe
+    from pypto_pro.diag.errors import DiagnosticError
+    from pypto_pro.runtime.inspect import load_file
+
+    try:
+        return load_file(file)
+    except DiagnosticError:
+        raise
+    except Exception as error:  # anything: it is the author's program
+        click.echo(describe(error, file) + f"{file} does not load", err=True)
+        click.get_current_context().exit(2)
 
 
 def examine(design: Design, options: Options, planning: bool) -> tuple[LayoutReport, Advice | None]:

@@ -101,6 +101,7 @@ _TABLE = (
     ("L211", "placement", NOTE, "two slots overlap only in part"),
     ("L212", "placement", WARNING, "an order that was observed, not proved"),
     ("L213", "placement", NOTE, "a Bias tile, which the placement rules do not cover"),
+    ("L214", "stride_mismatch", WARNING, "a tile of boxes written with one pitch and read with another"),
     # W: the host-wrapper audit; K: its knowledge record
     ("W101", "host_cast", ERROR, "a cast on the host"),
     ("W102", "host_view", ERROR, "a view or reshape on the host"),

@@ -13,6 +13,7 @@ from pypto_pro.memory.finding import LayoutFinding, finding
 from pypto_pro.memory.lifetimes import Key, Life
 from pypto_pro.memory.machine import Chip
 from pypto_pro.memory.parallel import find_parallel
+from pypto_pro.memory.pitches import pitch_findings
 from pypto_pro.memory.proofs import Judged, Reuse, judge_overlaps, overlap_findings
 from pypto_pro.memory.rules import check_rows
 from pypto_pro.memory.scales import ScalePair, scale_findings, scale_pairs
@@ -57,6 +58,7 @@ def check_layout(design: Design, chip: Chip | None = None) -> LayoutReport:
     findings += overlap_findings(design, judged, rows)
     findings += capacity_findings(totals)
     findings += scale_findings(design, pairs)
+    findings += pitch_findings(design)
     findings += _unused(rows, judged)
     banks: tuple[BankPair, ...] = ()
     if not any(f.severity is Severity.ERROR for f in findings):

@@ -1,13 +1,16 @@
 """Order between the cube and the vector program: READY/RELEASE chains over cross-core events, judged by structure.
 
 A chain from x to y is a set behind x on its pipe and a matching wait before y on its pipe, both executed whenever
-their access is. Inside loops the access has to be handed back as well, so chains are needed in both directions.
+their access is. Credits are counted: a wait takes the oldest credit, so credits set before a loop make every wait in it
+answer a set of an earlier turn. Inside loops the access has to be handed back as well, so chains are needed in both
+directions. Events under branches, in several loops or on several pipes make no chain.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 
 from pypto_pro.enums import CoreKind, CrossCoreSyncMode, PipeType
 from pypto_pro.hw.a5 import UNICAST_AIV1_STEP
@@ -25,14 +28,15 @@ class _Placed:
     node: Step | Cross
     at: int
     path: Path
-    in_loop: bool
+    loops: int
 
 
 class CrossOrder:
-    """Finds chains between the programs of a kernel."""
+    """Finds chains between the programs of a kernel, and what lies between two steps of one."""
 
     def __init__(self, programs: tuple[Program, ...]) -> None:
         self._placed = {p.core: list(_flatten(p.body)) for p in programs}
+        self._chains: dict[tuple[CoreKind, int, int], Chain | None] = {}
         self._steps = {
             (core, placed.node.point): placed
             for core, found in self._placed.items()
@@ -40,21 +44,80 @@ class CrossOrder:
             if isinstance(placed.node, Step)
         }
 
-    def chain(self, x: Touch, y: Touch) -> Cross | None:
-        """The set that starts a chain from `x` to `y` on the other core, None when there is none."""
+    def chain(self, x: Touch, y: Touch) -> Chain | None:
+        """The best chain from `x` to `y` on the other core, None when there is none."""
+        key = x.core, x.step.point, y.step.point
+        if key not in self._chains:
+            self._chains[key] = self._find(x, y)
+        return self._chains[key]
+
+    def _find(self, x: Touch, y: Touch) -> Chain | None:
         first, last = self._steps[x.core, x.step.point], self._steps[y.core, y.step.point]
+        found: list[Chain] = []
         for done in self._events(x.core, sets=True):
             if not (done.at > first.at and _encloses(done.path, first.path) and done.node.pipe is x.pipe):
                 continue
             for wait in self._events(y.core, sets=False):
                 reaches = wait.node.pipe in (y.pipe, PipeType.S)
                 if wait.at < last.at and _encloses(wait.path, last.path) and reaches and _match(done, wait):
-                    return done.node
-        return None
+                    turns = self._turns(x.core, done, y.core, wait)
+                    if turns is not None:
+                        found.append(Chain(done.node, turns))
+        return min(found, key=lambda c: c.turns, default=None)
 
-    def in_loops(self, x: Touch, y: Touch) -> bool:
+    def apart(self, x: Touch, y: Touch, there: Chain | None, back: Chain | None) -> Chain | None:
+        """What keeps `x` and `y` apart, given the chains between them: when both are repeated it takes both."""
+        if not self._in_loops(x, y):
+            return next((c for c in (there, back) if c is not None and c.turns == 0), None)
+        if there is None or back is None or min(there.turns, back.turns) > 0 or max(there.turns, back.turns) > 1:
+            return None
+        return there
+
+    def _turns(self, core: CoreKind, done: _Event, other: CoreKind, wait: _Event) -> int | None:
+        """Turns of the loop by which a wait answers earlier than the set of its own turn: 0 for the same one.
+
+        None when the credits cannot be counted, or there is no later turn.
+        """
+        sets, waits = self._place(core, done), self._place(other, wait)
+        if sets is None or waits is None or sets.loops != waits.loops:
+            return None
+        ahead = sets.before + sets.index - waits.before - waits.index
+        if sets.loops == 0:
+            return 0 if ahead <= 0 else None
+        return max(0, -(-ahead // sets.each)) if sets.each == waits.each else None
+
+    def _place(self, core: CoreKind, event: _Event) -> _Count | None:
+        """Where an event stands among the events of its core that give or take the same credits."""
+        mine = [e for e in self._events(core, sets=event.node.sets)
+                if (e.node.event, e.node.mode) == (event.node.event, event.node.mode)]  # fmt: skip
+        body, before = [], 0
+        for e in mine:
+            if e.node.pipe is not event.node.pipe:
+                return None  # two pipes need not keep the order of the program
+            if e.path == event.path:
+                body.append(e)
+            elif not _encloses(e.path, event.path):
+                return None  # under a branch, or in another loop: nobody knows how often
+            elif e.at < event.at:
+                before += 1
+        at = next(i for i, e in enumerate(body) if e.at == event.at)
+        return _Count(before, at, len(body), event.loops)
+
+    def _in_loops(self, x: Touch, y: Touch) -> bool:
         """Whether both are repeated, so that the bytes have to be handed back as well."""
-        return self._steps[x.core, x.step.point].in_loop and self._steps[y.core, y.step.point].in_loop
+        return self._steps[x.core, x.step.point].loops > 0 and self._steps[y.core, y.step.point].loops > 0
+
+    def always_between(self, x: Touch, z: Touch, y: Touch) -> bool:
+        """Whether, on one core, `z` runs between `x` and the next `y` whenever both of these run."""
+        first, middle, last = (self._steps[t.core, t.step.point] for t in (x, z, y))
+        behind = middle.at > first.at and _encloses(middle.path, first.path)
+        ahead = middle.at < last.at and _encloses(middle.path, last.path)
+        if first.at < last.at:
+            return first.at < middle.at < last.at and (behind or ahead)
+        # the way round a loop that holds both, and has to hold z as well
+        both = zip(first.path, last.path, strict=False)
+        common = tuple(a for a, _ in takewhile(lambda pair: pair[0] == pair[1], both))
+        return _encloses(common, middle.path) and (behind or ahead)
 
     def arrivals(self) -> Iterator[tuple[Cross, Step]]:
         """Every wait of one core with each step of the other that is over once the wait is."""
@@ -71,7 +134,15 @@ class CrossOrder:
     def _events(self, core: CoreKind, *, sets: bool) -> Iterator[_Event]:
         for placed in self._placed.get(core, []):
             if isinstance(placed.node, Cross) and placed.node.sets is sets and placed.node.event is not None:
-                yield _Event(placed.node, placed.at, placed.path)
+                yield _Event(placed.node, placed.at, placed.path, placed.loops)
+
+
+@dataclass(frozen=True)
+class Chain:
+    """The set that starts a chain, and how many turns of the loop later the wait answers it."""
+
+    start: Cross
+    turns: int
 
 
 @dataclass(frozen=True)
@@ -79,6 +150,17 @@ class _Event:
     node: Cross
     at: int
     path: Path
+    loops: int
+
+
+@dataclass(frozen=True)
+class _Count:
+    """Of an event: equal events before its block, its index in the block, those in the block, and enclosing loops."""
+
+    before: int
+    index: int
+    each: int
+    loops: int
 
 
 def _match(done: _Event, wait: _Event) -> bool:
@@ -98,20 +180,20 @@ def _flatten(body: tuple[Node, ...]) -> Iterator[_Placed]:
     """Steps and cross-core events in program order, each with its enclosing containers."""
     position = serial = 0
 
-    def walk(block: tuple[Node, ...], path: Path, in_loop: bool) -> Iterator[_Placed]:
+    def walk(block: tuple[Node, ...], path: Path, loops: int) -> Iterator[_Placed]:
         nonlocal position, serial
         for node in block:
             match node:
                 case Step() | Cross():
                     position += 1
-                    yield _Placed(node, position, path, in_loop)
+                    yield _Placed(node, position, path, loops)
                 case Loop(body=inner):
                     serial += 1
-                    yield from walk(inner, (*path, (serial, 0)), True)
+                    yield from walk(inner, (*path, (serial, 0)), loops + 1)
                 case Branch(arms=arms):
                     serial += 1
                     mine = serial
                     for arm, inner in enumerate(arms):
-                        yield from walk(inner, (*path, (mine, arm)), in_loop)
+                        yield from walk(inner, (*path, (mine, arm)), loops)
 
-    yield from walk(body, (), False)
+    yield from walk(body, (), 0)

@@ -167,13 +167,17 @@ class Leave:
 
 @dataclass(frozen=True)
 class Signal:
-    """Set (`sets`) or wait of the flag (from_pipe, to_pipe, event); event None = known only at run time."""
+    """Set (`sets`) or wait of the flag (from_pipe, to_pipe, event).
+
+    An event known only at run time is None; then equal `ref` means equal events in one turn of a loop.
+    """
 
     sets: bool
     from_pipe: PipeType
     to_pipe: PipeType
     event: int | None
     span: Span | None = None
+    ref: int = 0
 
 
 @dataclass(frozen=True)
@@ -263,6 +267,28 @@ class Parallel:
 
 
 @dataclass(frozen=True)
+class Walk:
+    """How an op walks a tile made of boxes: the pitch from one line of boxes to the next, and where it comes from."""
+
+    op: str
+    pipe: PipeType
+    span: Span
+    pitch: int
+    why: str
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """`reader` walks what `writer` wrote with another pitch; `tail`: the extent that has to be short for that."""
+
+    tile: str
+    axis: Literal["row", "column"]
+    writer: Walk
+    reader: Walk
+    tail: Literal["", "rows", "columns"] = ""
+
+
+@dataclass(frozen=True)
 class Design:
     """Everything the report knows of one kernel in one specialisation.
 
@@ -279,6 +305,7 @@ class Design:
     orders: tuple[OrderFact, ...] = ()
     parallel: tuple[Parallel, ...] = ()
     separate: tuple[tuple[str, str], ...] = ()
+    mismatches: tuple[Mismatch, ...] = ()
     limits: tuple[str, ...] = ()
 
     def tile(self, name: str) -> TileRecord | None:

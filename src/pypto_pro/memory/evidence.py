@@ -12,8 +12,8 @@ from typing import Protocol, TypeVar
 
 from pypto_pro.enums import CoreKind, PipeType
 from pypto_pro.hw.a5 import FULLY_ORDERED_PIPES
-from pypto_pro.memory.cross_core import CrossOrder
-from pypto_pro.memory.design import Cross, Declared, Design, Fence, Node, OrderFact, Signal, nodes_of
+from pypto_pro.memory.cross_core import Chain, CrossOrder
+from pypto_pro.memory.design import Declared, Design, Fence, Node, OrderFact, Signal, nodes_of
 from pypto_pro.memory.order import By, Order, Touch, find_order
 from pypto_pro.memory.table import Row
 
@@ -198,11 +198,24 @@ class ProgramEvidence:
 
     def _local(self, x: Touch, y: Touch, a: Row, b: Row, level: By | None) -> Edge:
         shared = self._held(x, a) & self._held(y, b)
-        if level is not By.SAME_PIPE and shared and x.pipe is not y.pipe:
+        if level is None and shared and x.pipe is y.pipe:
+            relayed = any(self._relays(x, z, y, shared) for z in (*self._of(a), *self._of(b)))
+            level = By.MUTEX if relayed else None
+        if level is not By.SAME_PIPE and shared and (level is By.MUTEX or x.pipe is not y.pipe):
             words: tuple[str | None, str] = "mutex", f"shared mutex {min(shared)}"
         else:
             words = self._words(level, x, y)
         return Edge(x.step.line, x.pipe, y.step.line, y.pipe, *words)
+
+    def _relays(self, x: Touch, z: Touch, y: Touch, shared: frozenset[int]) -> bool:
+        """Whether an access on another pipe, under the same id, always lies between two transfers of one pipe."""
+        mine = next(
+            (o for o in (x, y) if (o.use.tile, o.use.slot, o.use.ref) == (z.use.tile, z.use.slot, z.use.ref)), None
+        )
+        return (
+            mine is not None and z.core is x.core and z.pipe is not x.pipe and z.use.locked and bool(shared)
+            and self._cross.always_between(x, z, y)
+        )  # fmt: skip
 
     def _words(self, level: By | None, x: Touch, y: Touch) -> tuple[str | None, str]:
         match level:
@@ -219,35 +232,31 @@ class ProgramEvidence:
 
     def _flag_text(self, x: Touch, y: Touch) -> str:
         for signal in self._nodes(x.core, Signal):
-            if signal.sets and signal.from_pipe is x.pipe and signal.to_pipe is y.pipe and signal.event is not None:
-                return f"flag {x.pipe.name}->{y.pipe.name} (event {signal.event})"
+            if signal.sets and signal.from_pipe is x.pipe and signal.to_pipe is y.pipe:
+                event = "run-time event" if signal.event is None else f"event {signal.event}"
+                return f"flag {x.pipe.name}->{y.pipe.name} ({event})"
         return f"a chain of flags {x.pipe.name}->{y.pipe.name}"
 
     def _crossing(self, x: Touch, y: Touch) -> Edge:
-        found = self._chain(x, y)
-        if self._cross.in_loops(x, y) and self._chain(y, x) is None:
-            found = None  # handed over, but never handed back
-        how = "" if found is None else f"cross-core event {found.event} (READY/RELEASE)"
+        found = self._cross.apart(x, y, self._chain(x, y), self._chain(y, x))
+        how = "" if found is None else f"cross-core event {found.start.event} (READY/RELEASE)"
         return Edge(x.step.line, x.pipe, y.step.line, y.pipe, "cross_core" if found else None, how, crosses=True)
 
-    def _chain(self, x: Touch, y: Touch) -> Cross | None:
-        """A cross-core chain between accesses that stand for x and y: of the same slots, and ordered after, before."""
-        for a in self._kin(x, later=True):
-            for b in self._kin(y, later=False):
-                found = self._cross.chain(a, b)
-                if found is not None:
-                    return found
-        return None
+    def _chain(self, x: Touch, y: Touch) -> Chain | None:
+        """The best chain from x, or an access its core orders behind it, to y, or an access ordered before y."""
+        pairs = ((a, b) for a in self._kin(x, later=True) for b in self._kin(y, later=False))
+        found = (chain for a, b in pairs if (chain := self._cross.chain(a, b)) is not None)
+        return min(found, key=lambda c: c.turns, default=None)
 
     def _kin(self, touch: Touch, *, later: bool) -> Iterator[Touch]:
-        """The access itself, and those of the same operand that its core orders behind (or before) it."""
+        """The access itself, and those that its core orders behind (or before) it in each turn."""
         yield touch
         order = self._orders[touch.core]
         mine = order.touches.index(touch)
         for i, other in enumerate(order.touches):
             pair = (mine, i) if later else (i, mine)
-            same = (other.use.tile, other.use.slot) == (touch.use.tile, touch.use.slot)
-            if same and i != mine and pair in order.doubt[By.NOTHING] and order.level(pair) is not None:
+            follows = i != mine and (other.step.point > touch.step.point) is later
+            if follows and pair in order.doubt[By.NOTHING] and order.level(pair) is not None:
                 yield other
 
     def _nodes(self, core: CoreKind, kind: type[N]) -> Iterator[N]:

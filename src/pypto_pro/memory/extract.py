@@ -16,6 +16,7 @@ from pypto_pro.layouts import slot_size
 from pypto_pro.memory.definitions import Definition, definition_at
 from pypto_pro.memory.design import Design, Program, TileRecord
 from pypto_pro.memory.extract_steps import Reader, TileFacts
+from pypto_pro.memory.pitches import find_mismatches
 
 LIMITS = (
     "a vector function is one step, its writes are not taken to cover a tile",
@@ -44,6 +45,7 @@ def design_of_kernel(kernel: Kernel, specialisation: Mapping[str, object] | None
         specialisation=dict(specialisation or {}),
         programs=tuple(programs),
         views=_marked_views(records),
+        mismatches=tuple(m for p in kernel.programs for m in find_mismatches(p, names)),
         limits=LIMITS,
     )
 

@@ -104,7 +104,7 @@ class Reader:
                 return (Leave("return"),)
             case nodes.SetValid():
                 return self.resize(stmt, env)
-        return self.synchronisation(stmt)
+        return self.synchronisation(stmt, env)
 
     def loop(self, stmt: nodes.For | nodes.While, env: Env) -> Loop:
         body = self.block(stmt.body, self.references.head(stmt, env))
@@ -114,16 +114,16 @@ class Reader:
         runs = start is not None and stop is not None and step is not None and bool(range(start, stop, step or 1))
         return Loop(stmt.var.name.partition("$")[0], body, stmt.span, runs)
 
-    def synchronisation(self, stmt: nodes.Stmt) -> Iterable[Node]:
+    def synchronisation(self, stmt: nodes.Stmt, env: Env) -> Iterable[Node]:
         match stmt:
             case nodes.Lock():
                 self.held.append(stmt)
             case nodes.Unlock(pipe=pipe, mutex=mutex):
                 self.held = [k for k in self.held if (k.pipe, k.mutex) != (pipe, mutex)]
             case nodes.SetFlag(set_pipe=a, wait_pipe=b, event=event):
-                return (Signal(True, a, b, self.constant(event), stmt.span),)
+                return (Signal(True, a, b, self.constant(event), stmt.span, self.references.choice(event, env)),)
             case nodes.WaitFlag(set_pipe=a, wait_pipe=b, event=event):
-                return (Signal(False, a, b, self.constant(event), stmt.span),)
+                return (Signal(False, a, b, self.constant(event), stmt.span, self.references.choice(event, env)),)
             case nodes.Barrier(pipe=pipe):
                 return (Fence(pipe, stmt.span),)
             case nodes.SyncAll():

@@ -6,24 +6,26 @@ tried with two values; where the touched bytes differ, the write is not taken to
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from pypto_pro import layouts
-from pypto_pro.analysis.accesses import Touch, bounds, touches
+from pypto_pro.analysis.accesses import Touch, accesses_of, bounds, touches
 from pypto_pro.enums import PipeType
 from pypto_pro.ir import walk
 from pypto_pro.ir.nodes import Const, Expr, Local, Op
 from pypto_pro.ir.types import PtrType, ScalarType, TensorType, TileType
 from pypto_pro.layouts import Region
 from pypto_pro.memory.capacity import merge
-from pypto_pro.ops.entry import Effect, Kind, OpEntry, Operand, Role
+from pypto_pro.ops.entry import Access, Effect, Kind, OpEntry, Operand, Role
 from pypto_pro.ops.operands import TileArg, tile_geometry
 from pypto_pro.ops.table import lookup
 from pypto_pro.ops.tensors import TensorArg
+
+T = TypeVar("T")
 
 UNKNOWN_SCALARS = (0, 32)
 UNKNOWN_DIMENSION = 1 << 16
@@ -54,25 +56,79 @@ class OpUse:
     targets: tuple[str, ...]
 
 
-def use_of(op: Op) -> OpUse | None:
-    """The uses of an op, None when it touches no tile."""
+@dataclass(frozen=True)
+class Asked:
+    """An op with stand-ins for its operands and keywords (`named`), as the facets of its entry take them."""
+
+    entry: OpEntry
+    pipe: PipeType
+    tiles: Mapping[str, Expr]
+    named: Mapping[str, Any]
+
+    def touches(self) -> tuple[Touch, ...] | None:
+        """The accesses; None where the table cannot say so early."""
+        return self._answer(touches)
+
+    def accesses(self) -> list[tuple[Access, Any]] | None:
+        """The same as elements of each operand, before they become bytes."""
+        return self._answer(accesses_of)
+
+    def _answer(self, facet: Callable[[OpEntry, Mapping[str, Any]], T]) -> T | None:
+        for param in self.entry.data_params:
+            offsets = isinstance(param.spec, Operand) and Kind.OFFSETS in param.spec.kinds
+            if offsets and self.named[param.name] is not None and not isinstance(self.named[param.name], tuple):
+                return None
+        try:
+            return facet(self.entry, self.named)
+        except (ValueError, TypeError, KeyError, IndexError, AttributeError, AssertionError, ZeroDivisionError):
+            return None  # the stand-ins make no sense for this op
+
+
+def full_tile(tile: Expr) -> TileArg:
+    """The stand-in of a tile whose whole extent is valid."""
+    type_ = tile.type
+    assert isinstance(type_, TileType)
+    return TileArg(type_, NO_BYTES, 0, type_.rows, type_.cols)
+
+
+def ask(op: Op, tile_of: Callable[[Expr], TileArg] = full_tile, scalar: int = 0) -> Asked | None:
+    """An op with stand-ins: tiles from `tile_of`, large tensors, `scalar` for numbers only the run knows.
+
+    None when the op touches no tile.
+    """
     entry = lookup(op.name)
     if entry is None:
         return None
-    named = dict(zip((p.name for p in entry.data_params), op.args, strict=True))
+    named = _by_name(entry, op)
     tiles = {n: a for n, a in named.items() if walk.is_expr(a) and isinstance(a.type, TileType)}
     if not tiles:
         return None
-    roles = {p.name: p.spec.role for p in entry.params if isinstance(p.spec, Operand)}
     pipe = entry.pipe_of(**entry.bind(op.args, op.attrs)) or PipeType.V
-    touched = [_touched(entry, named, op.attrs, scalar) for scalar in UNKNOWN_SCALARS]
-    operands = tuple(_operand(name, tile, roles[name], touched) for name, tile in tiles.items())
+    stand_ins = {name: _stand_in(argument, tile_of, scalar) for name, argument in named.items()}
+    return Asked(entry, pipe, tiles, {**stand_ins, **dict(op.attrs)})
+
+
+def use_of(op: Op) -> OpUse | None:
+    """The uses of an op, None when it touches no tile."""
+    asked = [ask(op, scalar=scalar) for scalar in UNKNOWN_SCALARS]
+    first = asked[0]
+    if first is None:
+        return None
+    roles = {p.name: p.spec.role for p in first.entry.params if isinstance(p.spec, Operand)}
+    touched = [a.touches() for a in asked if a is not None]
+    operands = tuple(_operand(name, tile, roles[name], touched) for name, tile in first.tiles.items())
     tensors = [
-        (roles[n], a.var.name) for n, a in named.items() if isinstance(a, Local) and isinstance(a.type, TensorType)
+        (roles[n], a.var.name)
+        for n, a in _by_name(first.entry, op).items()
+        if isinstance(a, Local) and isinstance(a.type, TensorType)
     ]
     sources = tuple(name for role, name in tensors if role is Role.IN)
     targets = tuple(name for role, name in tensors if role is not Role.IN)
-    return OpUse(pipe, operands, sources, targets)
+    return OpUse(first.pipe, operands, sources, targets)
+
+
+def _by_name(entry: OpEntry, op: Op) -> dict[str, Any]:
+    return dict(zip((p.name for p in entry.data_params), op.args, strict=True))
 
 
 def _operand(name: str, tile: Expr, role: Role, touched: list[tuple[Touch, ...] | None]) -> OperandUse:
@@ -115,32 +171,16 @@ def _spans(regions: list[Region]) -> Iterator[tuple[int, int]]:
 # --- stand-ins -------------------------------------------------------------------------------------------------------
 
 
-def _touched(
-    entry: OpEntry, named: Mapping[str, Any], attrs: tuple[tuple[str, Any], ...], scalar: int
-) -> tuple[Touch, ...] | None:
-    """The accesses of the op with `scalar` for every unknown number; None where the table cannot say so early."""
-    operands = {name: _stand_in(argument, scalar) for name, argument in named.items()}
-    for param in entry.data_params:
-        spec = param.spec
-        offsets = isinstance(spec, Operand) and Kind.OFFSETS in spec.kinds
-        if offsets and operands[param.name] is not None and not isinstance(operands[param.name], tuple):
-            return None
-    try:
-        return touches(entry, {**operands, **dict(attrs)})
-    except (ValueError, TypeError, KeyError, IndexError, AttributeError, AssertionError, ZeroDivisionError):
-        return None  # the stand-ins make no sense for this op: its roles have to do
-
-
-def _stand_in(argument: Any, scalar: int) -> Any:
+def _stand_in(argument: Any, tile_of: Callable[[Expr], TileArg], scalar: int) -> Any:
     if isinstance(argument, tuple):
-        return tuple(_stand_in(a, scalar) for a in argument)
+        return tuple(_stand_in(a, tile_of, scalar) for a in argument)
     if isinstance(argument, Const):
         return argument.value
     if not walk.is_expr(argument):
         return argument
     match argument.type:
-        case TileType() as t:
-            return TileArg(t, NO_BYTES, 0, t.rows, t.cols)
+        case TileType():
+            return tile_of(argument)
         case TensorType() as t:
             dims = tuple(UNKNOWN_DIMENSION if d is None else d for d in t.dims)
             strides = tuple(int(np.prod(dims[k + 1 :], dtype=np.int64)) for k in range(len(dims)))

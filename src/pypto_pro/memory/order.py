@@ -2,8 +2,8 @@
 
 Every loop body is walked twice, branches are joined, and each pipe carries the accesses it cannot be sure are over.
 A set flag carries the doubt of its pipe, a wait takes it over; mutexes, barriers and the scalar unit likewise. Limits:
-events known only at run time order nothing; a mutex orders accesses of a rotating group only within one turn (the
-proof of a pair adds the ids of the two slots); cross-core credits are judged by `cross_core`.
+events and slots known only at run time order within one turn of a loop (the proof of a pair adds the ids of its two
+slots); cross-core credits are judged by `cross_core`.
 """
 
 from __future__ import annotations
@@ -199,7 +199,9 @@ class _Walk:
             if current is None:
                 break
             start = current.copy()
-            start.held = {k: v for k, v in start.held.items() if k[0] != "ref"}  # a new turn, maybe another slot
+            # a new turn, maybe another slot and another event
+            start.held = {k: v for k, v in start.held.items() if k[0] != "ref"}
+            start.flags = {k: v for k, v in start.flags.items() if k[0] != "turn"}
             self.breaks.append(None)
             self.continues.append(None)
             end = self.block(loop.body, start)
@@ -259,9 +261,10 @@ class _Walk:
             yield from (("id", m, None) for m in tile.ids(use.slot))
 
     def signal(self, signal: Signal, state: _State) -> None:
-        if self.level < By.FLAG or signal.event is None:
+        if self.level < By.FLAG:
             return
-        token: Token = ("flag", (signal.from_pipe, signal.to_pipe), signal.event)
+        pipes = signal.from_pipe, signal.to_pipe
+        token: Token = ("flag", pipes, signal.event) if signal.event is not None else ("turn", pipes, signal.ref)
         if signal.sets:
             state.flags[token] = state.release(signal.from_pipe)
         elif token in state.flags:

@@ -173,7 +173,9 @@ class _Judge:
         if len(pipes) == 1 and all(e.by == "same_pipe" for e in self.evidence.edges(a, b, view=False)):
             return "same_pipe", f"same pipe {next(iter(pipes)).name}"
         shared = self.evidence.locks(a) & self.evidence.locks(b)
-        return ("mutex", f"shared mutex {min(shared)}") if shared else None
+        # a mutex does not order its holders on one pipe: two transfers may still overtake each other
+        overtaken = [e for e in self.evidence.edges(a, b, view=False) if e.by is None and e.from_pipe is e.to_pipe]
+        return ("mutex", f"shared mutex {min(shared)}") if shared and not overtaken else None
 
     # --- reuse -------------------------------------------------------------------------------------------------------
 

@@ -12,10 +12,15 @@ from typing import TypeAlias
 
 from pypto_pro.ir import walk
 from pypto_pro.ir.nodes import (
+    LAUNCH_QUERIES,
     Assign,
+    Binary,
     Block,
+    Choose,
     Const,
+    Convert,
     CopyTile,
+    Dim,
     Expr,
     For,
     GroupDecl,
@@ -23,11 +28,13 @@ from pypto_pro.ir.nodes import (
     Local,
     Op,
     Pick,
+    Query,
     Slot,
     Stmt,
     SubView,
     TileDecl,
     TilePlus,
+    Unary,
     Var,
     While,
 )
@@ -92,14 +99,25 @@ class References:
         value = env.get(var, frozenset())
         return value if isinstance(value, frozenset) else frozenset()
 
+    def choice(self, expr: Expr, env: Env) -> int:
+        """A number for the value of an expression: equal numbers mean equal values in one turn of a loop."""
+        return self.number(("choice", self._key(expr, env)))
+
     def _key(self, expr: Expr, env: Env) -> Hashable:
         """The value of an expression as a key: variables stand for the place they were last assigned at."""
-        if isinstance(expr, Local):
-            return ("var", expr.var.name, env.get(expr.var))
-        if isinstance(expr, Const):
-            return ("const", expr.value)
-        parts = tuple(self._key(c, env) for c in walk.children(expr) if walk.is_expr(c))
-        return (type(expr).__name__, getattr(expr, "op", getattr(expr, "name", "")), parts)
+        match expr:
+            case Local(var):
+                return ("var", var.name, env.get(var))
+            case Const(value=value):
+                return ("const", value)
+            case Query(name=name) if name in LAUNCH_QUERIES:
+                return ("query", name)
+            case Dim(tensor=tensor, axis=axis):
+                return ("dim", tensor.name, axis)
+            case Binary() | Unary() | Convert() | Choose():
+                parts = tuple(self._key(c, env) for c in walk.children(expr) if walk.is_expr(c))
+                return (type(expr).__name__, getattr(expr, "op", ""), parts)
+        return ("read", self.number(id(expr)))  # of memory, a field or a descriptor: it may change from read to read
 
     # --- statements --------------------------------------------------------------------------------------------------
 
