@@ -34,6 +34,9 @@ TILES = (
 )
 
 REJECTS = [
+    # offsets
+    ("r = vf.load_align(t, [3])", LOWERING, "a number or .row, col., found 1 items"),
+    ("vf.store_align(t, f, on, [0, 1, 2])", LOWERING, "found 3 items"),
     # dtypes
     ("r = vf.abs(u, on)", LOWERING, "accepted are"),
     ("r = vf.abs(bf, on)", LOWERING, "accepted are"),

@@ -88,6 +88,8 @@ def argument(ctx: Context, entry: OpEntry, param: Param, value: Value, node: ast
             raise ValueError(f"`{param.name}` of {entry.key} is a tile in {wanted}, found one in {type_.space.name}")
     match value:
         case TupleValue(items):
+            if len(items) != 2 and entry.key.startswith("vf."):
+                raise ValueError(f"`{param.name}` of {entry.key} is a number or [row, col], found {len(items)} items")
             what = f"an item of `{param.name}`"
             return tuple(build.convert(operators.integer(ctx, item, node, what), INDEX) for item in items)
         case StructValue(place):

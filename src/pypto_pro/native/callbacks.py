@@ -11,7 +11,8 @@ from __future__ import annotations
 import ctypes
 import struct
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pypto_pro.analysis.accesses import bounds, touches
-from pypto_pro.diag.errors import ArgumentError
+from pypto_pro.diag.errors import ArgumentError, DiagnosticError
 from pypto_pro.dtypes import DataType
 from pypto_pro.enums import MemorySpace
 from pypto_pro.ir import nodes as n
@@ -165,7 +166,7 @@ def run_register_op(site: Site, unit: VectorUnit, core: Core, record: int, repor
     unit.sources = tuple(type_of(spec) if isinstance(spec, registers) else None for spec in signature.specs)
     unit.outside = lambda message: report(site, message + OUTSIDE)
     named = signature.entry.bind(operands, signature.attrs)
-    with np.errstate(all="ignore"):
+    with _answered(site, named):
         result = signature.entry.meaning(unit, **named)  # type: ignore[misc]
     results = result if isinstance(result, tuple) else (result,)
     for value, spec, at in zip(results, signature.results, places, strict=False):
@@ -193,7 +194,7 @@ def run_op(site: Site, core: Core, record: int, report: Any) -> None:
     copies = _extended(named, _overruns(site, named, report))
     moved = {name: replace(tile, mem=copies[key]) for name, tile in named.items()
              if isinstance(tile, TileArg) and (key := tile.mem.ctypes.data) in copies}
-    with np.errstate(all="ignore"):
+    with _answered(site, named):
         result = entry.meaning(**{**named, **moved})  # type: ignore[misc]
     for name, tile in moved.items():
         named[name].mem[:] = tile.mem[: named[name].mem.size]
@@ -201,6 +202,23 @@ def run_op(site: Site, core: Core, record: int, report: Any) -> None:
     for value, spec, offset in zip(results, signature.results, signature.result_offsets, strict=False):
         assert isinstance(spec, ScalarSpec)
         write_result(value, spec.dtype, record + offset)
+
+
+@contextmanager
+def _answered(site: Site, named: Mapping[str, Any]) -> Iterator[None]:
+    """Operands that an op cannot work on, such as negative valid extents, are the author's: ArgumentError at the op."""
+    try:
+        with np.errstate(all="ignore"):
+            yield
+    except DiagnosticError:
+        raise
+    except (ValueError, IndexError, OverflowError) as error:
+        assert site.signature is not None
+        assert site.signature.entry is not None
+        shapes = [f"`{name}` has valid shape ({t.vr}, {t.vc})" for name, t in named.items() if isinstance(t, TileArg)]
+        note = "; ".join(shapes) or None
+        raise ArgumentError(f"`{site.signature.entry.leaf}` cannot work on these operands: {error}", site.span,
+                            note=note) from error  # fmt: skip
 
 
 def _overruns(site: Site, named: Mapping[str, Any], report: Any) -> list[tuple[str, int]]:
