@@ -1,3 +1,4 @@
+# long file: one model of all register ops, which share its lanes, masks and exact numbers
 """Register ops lane by lane in plain Python, written from the language reference; shares no code with the package.
 
 A register is a list of lane codes (bit patterns) with a dtype, a mask a list of 256 bits. Floats are exact: `(sign,
