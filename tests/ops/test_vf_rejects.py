@@ -35,7 +35,7 @@ TILES = (
 
 REJECTS = [
     # offsets
-    ("r = vf.load_align(t, [3])", LOWERING, "a number or .row, col., found 1 items"),
+    ("r = vf.load_align(t, [3])", LOWERING, "a number or [row, col], found 1 items"),
     ("vf.store_align(t, f, on, [0, 1, 2])", LOWERING, "found 3 items"),
     # dtypes
     ("r = vf.abs(u, on)", LOWERING, "accepted are"),
