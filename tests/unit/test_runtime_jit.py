@@ -139,6 +139,12 @@ def test_block_dim_is_checked_at_the_call(blocks: Any) -> None:
         launcher(X)
 
 
+@pytest.mark.parametrize("blocks", [2**31, 2**40, 2**70])
+def test_block_dim_fits_the_index_queries(blocks: int) -> None:
+    with pytest.raises(ArgumentError, match="block_dim must be at most 2147483647"):
+        plain[None, blocks](X)
+
+
 @pytest.mark.parametrize(
     ("args", "kwargs"), [((), {}), ((X, 1, 2), {}), ((X,), {"m": 1}), ((X,), {"x": X})], ids=str
 )

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from pypto_pro.frontend.closure import Captures
 
 
+MAX_BLOCKS = 2**31 - 1  # get_block_num and get_block_idx are INT32
+
+
 @dataclass(frozen=True)
 class PipelineConfig:
     """Automatic cross-core pipelining over stages: how many steps ahead, or only the synchronisation."""
@@ -285,6 +288,8 @@ class Launcher:
         if type(self.block_dim) is not int or self.block_dim <= 0:
             found = f"{self.block_dim!r} ({type(self.block_dim).__name__})"
             raise ArgumentError(f"block_dim must be an int above 0, found {found}", call_site())
+        if self.block_dim > MAX_BLOCKS:
+            raise ArgumentError(f"block_dim must be at most {MAX_BLOCKS}, found {self.block_dim}", call_site())
         bound = kernel.binder.tensors(args)
         variant = kernel.variant(bound.static, self.key, self._datatypes())
         values = kernel.binder.launch_values(args, bound, variant.written)
