@@ -45,22 +45,20 @@ def merged(a: World, b: World) -> World:
 class Release:
     """What whoever waits for a signal learns: the state of a pipe when it had completed instruction `number`."""
 
-    __slots__ = ("core", "lane", "number", "own", "source", "world")
+    __slots__ = ("core", "lane", "number", "own", "world")
 
-    def __init__(self, core: int, lane: int, number: int, own: list[int], world: World, source: Any = None) -> None:
+    def __init__(self, core: int, lane: int, number: int, own: list[int], world: World) -> None:
         self.core = core
         self.lane = lane
         self.number = number
         self.own = own
         self.world = world
-        self.source = source
-        """The signalling instruction, for reports."""
 
 
 class Knowledge:
     """What one pipe knows to have completed. `own` is by lane of its core, `world` by agent."""
 
-    __slots__ = ("agent", "agents", "base", "core", "lane", "log", "own", "seen", "source", "world")
+    __slots__ = ("agent", "agents", "base", "core", "lane", "log", "own", "seen", "signal", "world")
 
     def __init__(self, core: int, lane: int, agents: int, log: ScalarLog | None) -> None:
         self.core = core
@@ -72,8 +70,8 @@ class Knowledge:
         self.world: World = None
         self.log = log
         self.seen = 0
-        self.source: Any = None
-        """The last pair of (waiting, signalling instruction) that taught it something, for reports."""
+        self.signal: Any = None
+        """The last signal that taught it something, for reports."""
 
     def of(self, agent: int) -> int:
         """The highest number of an agent known to have completed."""
@@ -94,25 +92,25 @@ class Knowledge:
             self.seen = at
             self._join(entries[at - 1])
 
-    def release(self, number: int, source: Any = None) -> Release:
+    def release(self, number: int) -> Release:
         """A signal of this pipe: instruction `number` and all before it have completed."""
         own = self.own[:]
         own[self.lane] = number
-        return Release(self.core, self.lane, number, own, self.world, source)
+        return Release(self.core, self.lane, number, own, self.world)
 
     def finished(self, number: int) -> None:
         """A barrier of this pipe: later instructions start after everything up to `number` has completed."""
         self.own[self.lane] = number
 
-    def acquire(self, release: Release, by: Any = None) -> None:
-        """Instruction `by` of this pipe waited for a signal: learn everything the signal says."""
+    def acquire(self, release: Release, signal: Any = None) -> None:
+        """An instruction of this pipe waited for a signal: learn everything it says."""
         if release.core == self.core:
             if self.own[release.lane] < release.number:
                 self._join(release)
-                self.source = (by, release.source)
+                self.signal = signal
         elif self.of(release.core * LANES + release.lane) < release.number:
             self.know(everything(release, self.agents))
-            self.source = (by, release.source)
+            self.signal = signal
 
     def know(self, world: NDArray[np.int64]) -> None:
         """Learn facts about all agents."""
@@ -122,7 +120,7 @@ class Knowledge:
     def copy(self) -> Knowledge:
         """What it knows now."""
         twin = Knowledge(self.core, self.lane, self.agents, None)
-        twin.own, twin.world, twin.source = self.own[:], self.world, self.source
+        twin.own, twin.world = self.own[:], self.world
         return twin
 
     def absorb(self, other: Knowledge) -> None:

@@ -29,8 +29,8 @@ class Cell:
     """
 
     __slots__ = (
-        "adders", "before", "clean", "facts", "flushed", "live", "loaded", "near", "pitch", "readers", "region", "store",
-        "writer", "writer_agent", "writer_number", "written",
+        "adders", "before", "clean", "facts", "flushed", "live", "loaded", "near", "pitch", "readers", "region",
+        "store", "writer", "writer_agent", "writer_number", "written",
     )  # fmt: skip
 
     def __init__(self, store: Any, region: Region) -> None:

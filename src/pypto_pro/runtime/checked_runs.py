@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -98,7 +100,8 @@ def run_checked(kernel: Kernel, launch: Launch, chosen: Options, looked: LookedA
         checker = Checker(kernel)
         run = {"schedule": schedule, "seed": seed, "finished": True, "instructions": 0}
         try:
-            result = interp.run(kernel, launch, schedule=schedule, seed=seed, observer=checker)
+            with collector_paused():
+                result = interp.run(kernel, launch, schedule=schedule, seed=seed, observer=checker)
             run |= {"finished": result.finished, "instructions": result.instructions}
             found = checker.findings
         except DiagnosticError as error:
@@ -110,6 +113,18 @@ def run_checked(kernel: Kernel, launch: Launch, chosen: Options, looked: LookedA
             findings.setdefault(_key(finding), replayable(finding, schedule, seed))
     looked.conclude(kernel)
     return placement_findings(kernel, [*findings.values(), *notes_of(kernel)])
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """Without Python's search for cycles: a run keeps many objects and drops none that way."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def replayable(finding: Diagnostic, schedule: str, seed: int) -> Diagnostic:

@@ -68,7 +68,7 @@ class Counters:
 
     def cross_set(self, instr: Instr, credits: tuple[Credit, ...]) -> None:
         """`set_cross_core` took effect."""
-        instr.mark = self.signals.at(instr).release(instr.number, instr)
+        instr.mark = self.signals.at(instr).release(instr.number)
         node, event = instr.site.node, instr.args[0]
         assert isinstance(node, SetCross)
         self.ids.signal(instr, event)
@@ -109,7 +109,7 @@ class Counters:
         """`wait_cross_core` took a credit."""
         know: Knowledge = self.signals.at(instr)
         for sender in credit.senders:
-            know.acquire(sender.mark, instr)
+            know.acquire(sender.mark, sender)
         state = self.state(credit.counter)
         state.waits.setdefault(know.agent, []).append(instr.number)
         state.last_wait = instr

@@ -165,7 +165,7 @@ class Checker(Observer):
         if instr.site.lane == S and (touched.reads or touched.maybe):
             self.order.scalar_acted(instr.core.index, instr.number)  # S has the value before it goes on
         phased = getattr(instr.site, "phase", None) is not None
-        instr.mark = self.know[instr.pipe].release(instr.number, instr) if phased else True
+        instr.mark = self.know[instr.pipe].release(instr.number) if phased else True
         if self.races.collisions:
             self.races.completed(instr)
 
@@ -230,7 +230,7 @@ class Checker(Observer):
 
     def phase_passed(self, instr: Instr, unit_flag: UnitFlag, source: Instr | None) -> None:
         if source is not None:
-            self.signals.at(instr).acquire(source.mark, instr)
+            self.signals.at(instr).acquire(source.mark, source)
 
     # --- the end ----------------------------------------------------------------------------------------------------
 

@@ -244,9 +244,7 @@ class Races:
         return self._wrong_sender(first, second, mine)
 
     def _wrong_sender(self, first: Instr, second: Instr, mine: Knowledge) -> tuple[tuple[str, ...], tuple[Span, ...]]:
-        if mine.source is None:
-            return (), ()
-        _, signal = mine.source
+        signal: Instr | None = mine.signal
         if signal is None or signal.core is not first.core or signal.number < first.number:
             return (), ()
         if signal.pipe is first.pipe:

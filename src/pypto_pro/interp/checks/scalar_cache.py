@@ -59,7 +59,7 @@ class ScalarCaches:
         self.order.scalar_acted(core, instr.number)
         if not isinstance(target, SimTensor):
             return
-        state = self.order.pipes[core * 7 + S].release(instr.number, instr)
+        state = self.order.pipes[core * 7 + S].release(instr.number)
         dirty = self.dirty.get(core, {})
         if given.get("cache_line") is CacheLine.SINGLE_CACHE_LINE:
             line = self.line(self._address(target, given.get("offset")))

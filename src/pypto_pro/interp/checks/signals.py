@@ -62,7 +62,7 @@ class Signals:
     def flag_set(self, instr: Instr, flag: Flag, index: int) -> None:
         """`sync_src` took effect."""
         know = self.at(instr)
-        instr.mark = know.release(instr.number, instr)
+        instr.mark = know.release(instr.number)
         state = self.flags.get(flag)
         if state is None:
             state = self.flags[flag] = FlagState()
@@ -82,7 +82,7 @@ class Signals:
 
     def flag_waited(self, instr: Instr, flag: Flag, index: int, setter: Instr) -> None:
         """`sync_dst` took a set."""
-        self.at(instr).acquire(setter.mark, instr)
+        self.at(instr).acquire(setter.mark, setter)
         state = self.flags[flag]
         state.last_wait, state.index = instr, index
         self.waited(instr)
@@ -125,7 +125,7 @@ class Signals:
         """A ticket was granted; the release before it counts when it came from another pipe."""
         know = self.at(instr)
         if releaser is not None and releaser.pipe is not instr.pipe:
-            know.acquire(releaser.mark, instr)
+            know.acquire(releaser.mark, releaser)
         self.waited(instr)
 
     def unlocked(self, instr: Instr, mutex: Mutex, ticket: int | None) -> None:
@@ -133,7 +133,7 @@ class Signals:
         if ticket is None:
             self._not_held(instr, mutex)
             return
-        instr.mark = self.at(instr).release(instr.number, instr)
+        instr.mark = self.at(instr).release(instr.number)
 
     def _not_held(self, instr: Instr, mutex: Mutex) -> None:
         def describe() -> Diagnostic:

@@ -81,7 +81,7 @@ class Memories:
         found: Touched | None = plan.mark
         if found is None:
             found = plan.mark = self._resolve(plan, instr.site.pipe)
-            if isinstance(instr.site, OpSite):
+            if isinstance(instr.site, OpSite) and any(is_boxed(a) for a in instr.args):
                 self._add_pitches(found, instr.site, instr.args)
         return found
 
@@ -119,6 +119,11 @@ class Memories:
             to_gm=to_gm,
             from_gm=from_gm,
         )
+
+
+def is_boxed(operand: Any) -> bool:
+    """Whether an operand is a tile of a fractal layout."""
+    return isinstance(operand, SimTile) and is_fractal(tile_geometry(operand.type).layout)
 
 
 def column_pitch(access: Access, tile: Any) -> int:
