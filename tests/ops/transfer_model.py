@@ -82,18 +82,21 @@ def take(mem: Array, first: int, at: Array, bits: int) -> Array:
 
 
 def give(mem: Array, first: int, at: Array, bits: int, values: Array) -> None:
-    """Write element bits, dropped outside the memory; one after the other, later ones win."""
-    values = np.broadcast_to(np.asarray(values, np.uint64), at.shape)
-    for where, value in zip(at.reshape(-1).tolist(), values.reshape(-1).tolist(), strict=True):
-        if bits == 4:
+    """Write element bits, dropped outside the memory; of equal places the last one wins, as numpy assigns."""
+    where = at.reshape(-1)
+    bits_of = np.broadcast_to(np.asarray(values, np.uint64), at.shape).reshape(-1)
+    if bits == 4:
+        for half in (0, 1):
             nibble = first * 2 + where
-            if 0 <= nibble < 2 * mem.size:
-                shift = nibble % 2 * 4
-                mem[nibble // 2] = (int(mem[nibble // 2]) & ~(15 << shift)) | (value & 15) << shift
-            continue
-        byte = first + where * (bits // 8)
-        if byte >= 0 and byte + bits // 8 <= mem.size:
-            mem[byte : byte + bits // 8] = np.frombuffer(value.to_bytes(8, "little")[: bits // 8], np.uint8)
+            mine = (nibble % 2 == half) & (nibble >= 0) & (nibble < 2 * mem.size)
+            byte = nibble[mine] // 2
+            mem[byte] = mem[byte] & (0xF0 >> 4 * half) | (bits_of[mine].astype(np.uint8) & 15) << 4 * half
+        return
+    size = bits // 8
+    byte = first + where * size
+    inside = (byte >= 0) & (byte + size <= mem.size)
+    raw = np.ascontiguousarray(bits_of[inside].astype("<u8")).view(np.uint8).reshape(-1, 8)[:, :size]
+    mem[byte[inside][:, None] + np.arange(size)] = raw
 
 
 def grid(rows: int, cols: int, r0: int = 0, c0_: int = 0) -> tuple[Array, Array]:
@@ -208,7 +211,8 @@ def leave(values: Array, source: D, target: D, scale: Any, relu: bool) -> Array:
     if scale is None:
         held = np.where(held > 0, held, held.dtype.type(0)) if relu else held
         if target in (D.DT_FP16, D.DT_BF16):
-            return held.astype(target.numpy).view(np.uint16).astype(np.uint64)
+            with np.errstate(over="ignore"):
+                return held.astype(target.numpy).view(np.uint16).astype(np.uint64)
         return held.view(np.uint32).astype(np.uint64)
     words = np.broadcast_to(np.asarray(scale if isinstance(scale, np.ndarray) else 0, np.uint64), held.shape)
     if isinstance(scale, np.ndarray):
