@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
+import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -329,3 +332,27 @@ def test_the_platform_answers_for_a_launch() -> None:
     x, y = data(70)
     scale[None, get_platform_info().vector_core_num](x, y)
     np.testing.assert_array_equal(y, 2 * x)
+
+
+@pl.jit
+def unfinished(x: pl.Tensor[[8, 64], pl.DT_FP32]):
+    with pl.section_vector():
+        pl.lod(x)
+
+
+def test_an_error_shows_the_author_not_this_package():
+    with pytest.raises(ParserSyntaxError, match="did you mean `load`") as caught:
+        unfinished(np.ones((8, 64), np.float32))
+    names = [frame.name for frame in traceback.extract_tb(caught.value.__traceback__)]
+    assert names[-1] == "__call__"
+    assert len(names) <= 3
+
+
+def test_kernels_of_a_command_line_text():
+    text = (
+        "import numpy as np\nimport pypto_pro.language as pl\n@pl.jit\n"
+        "def k(y: pl.Tensor[[1, 16], pl.DT_INT32]):\n    with pl.section_vector():\n        y[0, 3] = 7\n"
+        "y = np.zeros((1, 16), np.int32)\nk(y)\nprint(y[0, 3])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
+    assert (done.stdout.strip(), done.stderr) == ("7", "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import linecache
+import sys
 import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -97,7 +98,7 @@ _FILES: dict[str, tuple[list[str], Definitions]] = {}
 
 def _definitions(file: str) -> Definitions:
     """Every definition of a file by (first line, decorators included; name); read again when the text changed."""
-    lines = linecache.getlines(file)
+    lines = linecache.getlines(file) or _command_lines(file)
     known = _FILES.get(file)
     if known is not None and (known[0] is lines or known[0] == lines):
         return known[1]
@@ -114,6 +115,17 @@ def _definitions(file: str) -> Definitions:
         _FILES.clear()
     _FILES[file] = (lines, found)
     return found
+
+
+def _command_lines(file: str) -> list[str]:
+    """The text of `python -c`, which the interpreter names `<string>`; kept where excerpts look for it."""
+    asked = sys.orig_argv
+    if file != "<string>" or "-c" not in asked[:-1]:
+        return []
+    text = asked[asked.index("-c") + 1]
+    lines = [line + "\n" for line in text.splitlines()]
+    linecache.cache[file] = (len(text), None, lines, file)
+    return lines
 
 
 def _from_block(code: CodeType, name: str) -> Source:

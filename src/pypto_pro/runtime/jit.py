@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pypto_pro.diag.errors import ArgumentError, ArgumentKindError, UnsupportedFeatureError
+from pypto_pro.diag.errors import ArgumentError, ArgumentKindError, DiagnosticError, UnsupportedFeatureError
 from pypto_pro.dtypes import DataType
 from pypto_pro.frontend.signature import ParamSpec, has_kernel_annotation, read_signature
 from pypto_pro.frontend.source import KernelSource
@@ -265,6 +265,12 @@ class Launcher:
     @untraced
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         """Check the arguments, compile if this signature is new, and run to the end."""
+        try:
+            self._run(args, kwargs)
+        except DiagnosticError as error:
+            raise error.with_traceback(None)  # noqa: B904 - the same error, without the frames of this package
+
+    def _run(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         chosen = options.current()
         prepared = self.prepare(args, kwargs)
         if prepared.variant.watched:
