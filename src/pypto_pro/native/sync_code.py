@@ -1,3 +1,4 @@
+# long file: signals, queues and run-ahead share one record layout and are read together
 """Generated functions behind synchronisation statements: signals between cores, and run-ahead queues.
 
 Normally a core executes in program order: an unsatisfied wait suspends its program and other cores take their turn.
