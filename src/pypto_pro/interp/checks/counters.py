@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from pypto_pro.analysis.order import LANES, Knowledge, Order, Release
 from pypto_pro.diag import Diagnostic, Severity
 from pypto_pro.enums import CoreKind, CrossCoreSyncMode
-from pypto_pro.hw.a5 import CROSS_CORE_COUNTER_MAX
+from pypto_pro.hw.a5 import CROSS_CORE_COUNTER_MAX, CROSS_CORE_IDS
 from pypto_pro.interp.checks import words
 from pypto_pro.interp.checks.book import Book, make
 from pypto_pro.interp.checks.ids import Ids
 from pypto_pro.interp.checks.signals import Signals
+from pypto_pro.interp.crosscore import meeting
 from pypto_pro.interp.machine import Core, Instr
 from pypto_pro.interp.sites import Site
 from pypto_pro.interp.sync import Counter, Credit
@@ -79,6 +80,18 @@ class Counters:
         sent.count += 1
         for credit in credits:
             self._credit(instr, credit)
+        if not credits and event in CROSS_CORE_IDS and meeting(instr.core, node.mode, event) is None:
+            self._unheard(instr, node.mode)
+
+    def _unheard(self, instr: Instr, mode: CrossCoreSyncMode) -> None:
+        """A signal between the kinds of core of a block, in a kernel that has one kind only."""
+        other = "matrix" if instr.core.kind is CoreKind.VECTOR else "vector"
+        self.book.add("mode_mismatch", instr.site.span, lambda: make(
+            "mode_mismatch", f"`set_cross_core` in mode {mode.name} reaches nobody: this kernel has no {other} cores",
+            instr.site.span.labelled(words.party("sent", instr)),
+            notes=("the mode signals between the matrix core and the vector cores of a block",),
+            core=words.short(instr.core), pipes=(words.pipe(instr),),
+        ))  # fmt: skip
 
     def _credit(self, instr: Instr, credit: Credit) -> None:
         state = self.state(credit.counter)

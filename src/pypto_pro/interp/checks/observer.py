@@ -211,7 +211,7 @@ class Checker(Observer):
             self.ids.residency(instr, "`sync_all`")
 
     def locked(self, instr: Instr, mutex: Mutex, ticket: int, releaser: Instr | None) -> None:
-        self.signals.locked(instr, releaser)
+        self.signals.locked(instr, mutex, releaser)
 
     def unlocked(self, instr: Instr, mutex: Mutex, ticket: int | None) -> None:
         self.signals.unlocked(instr, mutex, ticket)

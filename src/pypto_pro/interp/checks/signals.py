@@ -121,9 +121,11 @@ class Signals:
 
     # --- mutexes ----------------------------------------------------------------------------------------------------
 
-    def locked(self, instr: Instr, releaser: Instr | None) -> None:
+    def locked(self, instr: Instr, mutex: Mutex, releaser: Instr | None) -> None:
         """A ticket was granted; the release before it counts when it came from another pipe."""
         know = self.at(instr)
+        if releaser is None:
+            self.ids.mutex(instr, mutex.number)
         if releaser is not None and releaser.pipe is not instr.pipe:
             know.acquire(releaser.mark, releaser)
         self.waited(instr)
