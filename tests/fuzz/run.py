@@ -21,8 +21,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-HANG_SECONDS = 60.0
-"""Of one case: long past the time after which its launch is interrupted."""
+HANG_SECONDS = 240.0
+"""Of one case: long past the time after which its launch is interrupted, on a busy machine as well."""
 RESTART_EVERY = 400
 """Cases of one process: compiled code stays loaded as long as its process."""
 
