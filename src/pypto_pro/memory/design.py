@@ -99,8 +99,9 @@ class Use:
     """One operand of a step.
 
     `slot` is the slot used, None when it is chosen at run time. `ref` tells references to a rotating group apart:
-    equal ref, equal slot. `covers`: the write reaches every byte a later reader may see. `locked`: auto_mutex (or the
-    author) holds the slot's ids around the step. `by_hand` are further ids held by explicit locks.
+    equal ref, equal slot. `covers`: the write reaches every byte a later reader may see. `fresh`: it reads only what
+    the step itself wrote before. `locked`: auto_mutex (or the author) holds the slot's ids around the step. `by_hand`
+    are further ids held by explicit locks.
     """
 
     tile: str
@@ -109,6 +110,7 @@ class Use:
     slot: int | None = 0
     ref: int = 0
     covers: bool = False
+    fresh: bool = False
     locked: bool = False
     by_hand: frozenset[int] = frozenset()
 

@@ -1,7 +1,6 @@
 """From the IR of one specialisation to a `Design`: every tile once, and the steps of each core with what they touch.
 
-Works on the IR behind `auto_mutex`, so that the locks are those that will run. Limits: a vector function is one step
-whose writes are not taken to cover a tile; flags with run-time events order nothing.
+Works on the IR behind `auto_mutex`, so that the locks are those that will run. A vector function is one step.
 """
 
 from __future__ import annotations
@@ -19,8 +18,9 @@ from pypto_pro.memory.extract_steps import Reader, TileFacts
 from pypto_pro.memory.pitches import find_mismatches
 
 LIMITS = (
-    "a vector function is one step, its writes are not taken to cover a tile",
-    "flags with run-time event ids and cross-core credits are not followed inside one core",
+    "writes of a vector function cover a tile only where its loops, offsets and masks are known while compiling",
+    "a SIMT function is one step whose writes are not taken to cover a tile",
+    "flags with run-time event ids order only within one turn of a loop",
 )
 
 

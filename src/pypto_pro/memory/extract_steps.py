@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pypto_pro.diag import Span
 from pypto_pro.enums import CoreKind, MemorySpace, PipeType, TensorLayout
@@ -11,6 +11,7 @@ from pypto_pro.hw.a5 import SCALE_OF
 from pypto_pro.ir import nodes, walk
 from pypto_pro.ir.types import TileType
 from pypto_pro.layouts import effective_layout, is_fractal
+from pypto_pro.memory.call_effects import TileEffect, effects_of
 from pypto_pro.memory.design import Branch, Cross, Fence, Leave, Loop, Node, Resize, Signal, Step, Use
 from pypto_pro.memory.extents import Bounds
 from pypto_pro.memory.op_uses import OperandUse, OpUse, use_of
@@ -73,6 +74,7 @@ class Reader:
             c for s in walk.statements(program.body) if isinstance(s, nodes.Lock) for c in s.candidates
         }  # fmt: skip
         self._uses: dict[int, OpUse | None] = {}
+        self._effects: dict[int, Mapping[nodes.Expr, TileEffect]] = {}
 
     def read(self) -> tuple[Node, ...]:
         """The steps of the whole program."""
@@ -201,16 +203,40 @@ class Reader:
         inner = self.body_uses(stmt.body, env)
         uses: dict[tuple[str, int | None, int], Use] = {}
         tiles = [a for a in args if isinstance(a.type, TileType)]
+        sure = self.surely(stmt, env) if isinstance(stmt, nodes.VfCall) else {}
         for operand, targets in inner:
             for use in self.uses(operand, targets, PipeType.V):
                 key = (use.tile, use.slot, use.ref)
                 old = uses.get(key)
                 locked = any(self.is_locked(a, use.tile, use.slot, PipeType.V) for a in tiles)
-                uses[key] = Use(
-                    use.tile, use.reads or bool(old and old.reads), use.writes or bool(old and old.writes), use.slot,
-                    use.ref, locked=use.locked or locked, by_hand=use.by_hand,
+                covers, fresh = sure.get(key, (False, False))
+                uses[key] = replace(
+                    use, reads=use.reads or bool(old and old.reads), writes=use.writes or bool(old and old.writes),
+                    covers=covers, fresh=fresh, locked=use.locked or locked,
                 )  # fmt: skip
         return (self.step(name, PipeType.V, list(uses.values()), stmt.span),)
+
+    def surely(self, call: nodes.VfCall, env: Env) -> dict[tuple[str, int | None, int], tuple[bool, bool]]:
+        """For the tiles of a vector function: whether it covers them, and whether it reads only what it wrote."""
+        found: dict[tuple[str, int | None, int], tuple[bool, bool]] = {}
+        for tile, effect in self.effects(call).items():
+            targets = self.references.targets(tile, env)
+            if not targets:  # named inside the call: it may be any tile
+                return {}
+            whole = len(targets) == 1 and all(t.whole for t in targets)
+            for t in targets:
+                key = self.names[t.identity], t.slot, t.ref
+                covers, fresh = found.get(key, (False, True))
+                assert isinstance(tile.type, TileType)
+                mine = whole and effect.covers(tile.type)
+                found[key] = covers or mine, fresh and effect.fresh and whole
+        return found
+
+    def effects(self, call: nodes.VfCall) -> Mapping[nodes.Expr, TileEffect]:
+        """What a call does, worked out once."""
+        if id(call) not in self._effects:
+            self._effects[id(call)] = effects_of(call)
+        return self._effects[id(call)]
 
     def body_uses(self, body: nodes.Block, env: Env) -> list[tuple[OperandUse, frozenset[Target]]]:
         """Tile operands of every op of a function body, with what they name there."""

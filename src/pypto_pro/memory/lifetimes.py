@@ -186,10 +186,10 @@ class _Liveness:
     def step(self, step: Step, live: frozenset[Ref]) -> frozenset[Ref]:
         before = set(live)
         for use in step.uses:
-            if use.writes and use.covers and not use.reads:
+            if use.writes and use.covers and (use.fresh or not use.reads):
                 before.discard(_ref(use, self.storage))
         for use in step.uses:
-            if use.reads:
+            if use.reads and not use.fresh:
                 before.add(_ref(use, self.storage))
         self.at[step.point] |= live | before
         return frozenset(before)
