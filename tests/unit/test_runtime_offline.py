@@ -266,3 +266,16 @@ def test_built_kernels_are_found_by_a_script(tmp_path: Path) -> None:
         done = subprocess.run([sys.executable, *args], env=env, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "3.0 True"
+
+
+def test_run_keeps_the_artifacts_of_a_script(tmp_path: Path) -> None:
+    file = tmp_path / "script.py"
+    file.write_text(
+        "import numpy as np\nimport pypto_pro.language as pl\n@pl.jit\n"
+        "def k(y: pl.Tensor[[8], pl.DT_INT32]):\n    with pl.section_vector():\n        y[0] = 3\n"
+        "y = np.zeros(8, np.int32)\nk(y)\nprint(y[0])\n"
+    )
+    run = ["-c", "from pypto_pro.cli import main; main()", "run", "--keep", str(tmp_path / "kept"), str(file)]
+    done = subprocess.run([sys.executable, *run], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.strip()) == (0, "3"), done.stderr
+    assert {path.name for path in (tmp_path / "kept" / "k__a5" / "tk_none").iterdir()} >= {"vector.ir", "layout.txt"}
