@@ -9,8 +9,9 @@ import pytest
 
 import pypto_pro.language as pl
 from pypto_pro import options
-from pypto_pro.diag.errors import ArgumentError
+from pypto_pro.diag.errors import ArgumentError, PlacementError
 from pypto_pro.language import Vf as vf  # noqa: N813
+from pypto_pro.runtime.checking import check
 
 ROWS, COLS = 6, 128
 
@@ -146,3 +147,21 @@ def test_extents_an_op_cannot_work_on_are_an_error_at_its_line() -> None:
             narrowed[None, 1](np.zeros((8, 64), np.float32), -1)
     assert "pl.maximum" in caught.value.diagnostic.spans[0].source_line()
     assert "`lhs` has valid shape (-1, 64)" in caught.value.diagnostic.notes[0]
+
+
+@pl.jit
+def far_away(x: pl.Tensor[[8, 64], pl.DT_FP32]):
+    with pl.section_vector():
+        kind = pl.TileType(shape=[8, 64], dtype=pl.DT_FP32)
+        t = pl.make_tile(kind, addr=2**45, size=2048)
+        pl.expands(t, 1.0)
+        pl.recip(t, t)
+        pl.store(x, t, [0, 0])
+
+
+def test_a_tile_far_outside_its_memory_is_answered_not_allocated() -> None:
+    found = check(far_away[None, 1], np.zeros((8, 64), np.float32)).findings
+    assert {"over_capacity"} <= {f.kind for f in found}
+    for executor in ("native", "interp"):
+        with options(executor=executor), pytest.raises(PlacementError):
+            far_away[None, 1](np.zeros((8, 64), np.float32))

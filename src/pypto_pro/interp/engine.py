@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from pypto_pro.diag.errors import ArgumentError, DiagnosticError
 from pypto_pro.enums import AccPhase, PipeType, STPhase
 from pypto_pro.interp import crosscore, sync
 from pypto_pro.interp.calls import CallSite, EndlessLoop
@@ -162,6 +163,11 @@ class Engine:
                 run_clipped(site, instr.args, instr.plan.spills)
             else:
                 site.run(instr.args)
+        except DiagnosticError:
+            raise
+        except (ValueError, IndexError, OverflowError, MemoryError) as error:  # extents or addresses no op can work on
+            text = f"`{site.entry.leaf}` cannot work on these operands: {error}"
+            raise ArgumentError(text, site.span) from error
         except Exception as error:
             error.add_note(f"while simulating `{site.name}` at {site.span.place}")
             raise
@@ -180,6 +186,11 @@ class Engine:
             site.execute(instr)
         except EndlessLoop as endless:
             self.endless.append(endless.instr)
+        except DiagnosticError:
+            raise
+        except (ValueError, IndexError, OverflowError, MemoryError) as error:  # extents or addresses no op can work on
+            text = f"`{site.name}` cannot work on these operands: {error}"
+            raise ArgumentError(text, site.span) from error
         except Exception as error:
             error.add_note(f"while simulating `{site.name}` at {site.span.place}")
             raise

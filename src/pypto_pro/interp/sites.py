@@ -107,6 +107,10 @@ class Site:
         """Drop what was kept about operands of a run: they hold on to its memories."""
 
 
+FARTHEST = 1 << 28
+"""Bytes from the start of a memory space up to which an op that leaves it is still carried out, on a longer copy."""
+
+
 @dataclass(frozen=True, slots=True)
 class ShapeSite:
     """A `set_validshape` of the text and the loops around it; it is no instruction."""
@@ -195,7 +199,7 @@ def make_plan(site: OpSite, args: tuple[Any, ...]) -> Plan:
             if touch.effect is not Effect.CLOBBER:
                 overruns.append(_overrun(touch, operand.name, low, high, store.capacity, store.name))
             spills[touch.operand] = max(high, spills.get(touch.operand, 0))
-            runs = runs and low >= 0
+            runs = runs and low >= 0 and high <= FARTHEST
         if regions:
             footprints.append(Footprint(touch.operand, touch.effect, store, regions))
     atomic = any(f.effect is Effect.ATOMIC for f in footprints)

@@ -48,6 +48,8 @@ from pypto_pro.ops.operands import TileArg
 from pypto_pro.ops.tensors import TensorArg
 
 Bytes = NDArray[np.uint8]
+FARTHEST = 1 << 28
+"""Bytes from the start of a memory space up to which an op that leaves it is still carried out, on a longer copy."""
 OUTSIDE = "; reads there give zero, writes are dropped"
 
 _FORMATS = {
@@ -239,6 +241,9 @@ def _overruns(site: Site, named: Mapping[str, Any], report: Any) -> list[tuple[s
         where = f"{operand.type.space.name}, which has {size}" if isinstance(operand, TileArg) else f"{size} bytes"
         report(site, f"`{touch.operand}` of {leaf} covers bytes {low}..{high} of {where}{OUTSIDE}")
         if isinstance(operand, TileArg):
+            if high > FARTHEST:
+                text = f"`{touch.operand}` of {leaf} lies at byte {low} of {operand.type.space.name}, which has {size}"
+                raise ArgumentError(text, site.span)
             found.append((touch.operand, high))
     return found
 
