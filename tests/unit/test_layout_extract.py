@@ -125,7 +125,7 @@ def test_constant_slots_and_helpers(extract: Extract) -> None:
             with pl.section_vector():
                 ROW = pl.TileType(shape=[8, 64], dtype=pl.DT_FP32, target_memory=pl.MemorySpace.Vec)
                 first = one(0x0000, [0])
-                second = one(0x0800, [1])
+                second = one(0x0800, [1])  # the sum
                 two = pl.make_tile_group(type=ROW, addrs=[0x1000, 0x2000], mutex_ids=[2, 3])  # scratch space
                 pl.load(first, x, [0, 0])
                 pl.add(two[1], first, first)
@@ -134,10 +134,12 @@ def test_constant_slots_and_helpers(extract: Extract) -> None:
     """)
     assert [t.name for t in design.tiles] == ["first", "second", "two"]
     assert {u.slot for _, u in uses(design, "two")} == {1}
-    assert design.tiles[2].purpose == "scratch space"
+    assert [t.purpose for t in design.tiles[1:]] == ["the sum", "scratch space"]
     assert design.tiles[2].addrs == (0x1000, 0x2000)
     assert design.tiles[2].addrs_span is not None
-    assert design.tiles[0].addrs_span is None, "the address of a helper's tile is no literal of its definition"
+    place = design.tiles[0].addrs_span
+    assert place is not None, "a helper that passes its address on has it in the call"
+    assert place.source_line()[place.column : place.end_column] == "0x0000"
     report = check_layout(design)
     assert "L210" in codes(report), "slot 0 of `two` is never touched"
 

@@ -12,15 +12,19 @@ import jsonschema
 import pytest
 import yaml
 from click.testing import CliRunner, Result
+from rich.console import Console
 
 from pypto_pro.cli.layout import command
-from pypto_pro.memory.advice import advise
+from pypto_pro.memory.advice import Advice, advise
 from pypto_pro.memory.check import check_layout
+from pypto_pro.memory.extract import design_of_kernel
 from pypto_pro.memory.plan_file import design_of, read_plan
 from pypto_pro.report.layout_edit import edited
 from pypto_pro.report.layout_json import layout_document
 from pypto_pro.report.layout_markdown import layout_markdown
 from pypto_pro.report.layout_svg import layout_svg
+from pypto_pro.report.layout_text import print_layout
+from pypto_pro.runtime.inspect import find_kernel, kernel_ir, load_file
 
 ROOT = Path(__file__).parents[2]
 CASES_FILE = ROOT / "tests" / "data" / "layout-cases.yaml"
@@ -162,6 +166,23 @@ def test_output_and_svg_files(plan: Path, tmp_path: Path) -> None:
     assert "warning[L203]" in (tmp_path / "report.txt").read_text()
 
 
+@pytest.mark.parametrize("width", [100, 160])
+@pytest.mark.parametrize("kernel", ["k06_matmul_kloop", "k15_flash_attention", "k16_matmul_mx"])
+def test_nothing_is_cut_off_in_a_terminal(kernel: str, width: int) -> None:
+    file = ROOT / "tests" / "kernels" / "good" / f"{kernel}.py"
+    advice = advise(design_of_kernel(kernel_ir(find_kernel(load_file(file)))))
+    assert advice.before is not None
+    for report, given in ((advice.before, None), (advice.report, advice)):
+        console = Console(width=width, color_system=None, highlight=False)
+        with console.capture() as capture:
+            print_layout(console, report, given)
+        text = capture.get()
+        assert max(map(len, text.splitlines())) <= width
+        assert "…" not in text
+        squeezed = "".join(text.split())
+        assert all(r.shown in squeezed or f"{r.tile.name}{r.slot}" in squeezed for r in report.rows)
+
+
 # --- plans -----------------------------------------------------------------------------------------------------------
 
 
@@ -177,6 +198,27 @@ def test_a_written_plan_is_what_was_planned(plan: Path) -> None:
     assert after.totals[0].highest < 49408
 
 
+@pytest.mark.parametrize("kernel", ["tests/kernels/good/k15_flash_attention.py", "examples/flash_attention.py"])
+def test_a_plan_is_written_into_a_kernel_with_helpers(kernel: str, tmp_path: Path) -> None:
+    file = tmp_path / Path(kernel).name
+    file.write_text((ROOT / kernel).read_text())
+
+    def planned(file: Path) -> Advice:
+        return advise(design_of_kernel(kernel_ir(find_kernel(load_file(file)))))
+
+    advice = planned(file)
+    assert advice.before is not None
+    tighter = [(t.highest, old.highest) for t, old in zip(advice.report.totals, advice.before.totals, strict=True)]
+    assert all(new <= old for new, old in tighter)
+    assert any(new < old for new, old in tighter)
+    result = run(file, "--plan", "--write", "--json")
+    assert result.exit_code == 0
+    assert "by hand" not in result.output
+    again = planned(file.rename(tmp_path / "edited.py"))
+    assert again.before is not None
+    assert {r.name: r.start for r in again.before.rows} == {r.name: r.start for r in advice.report.rows}
+
+
 def test_missing_addresses_are_added(tmp_path: Path) -> None:
     file = tmp_path / "plan.yaml"
     file.write_text("tiles:\n- {name: a, kind: group, space: Vec, shape: [3, 8], dtype: FP16, depth: 2}\n")
@@ -188,7 +230,7 @@ def test_what_cannot_be_edited_is_left_to_the_author(tmp_path: Path) -> None:
     file = tmp_path / "plan.json"
     file.write_text('{"tiles": [{"name": "a", "space": "Vec", "shape": [8, 8], "dtype": "FP32"}]}')
     advice = advise(read_plan(file))
-    result = edited(file.read_text(), advice)
+    result = edited(file.read_text(), str(file), advice)
     assert result.text == file.read_text()
     assert [c.tile.name for c in result.by_hand] == ["a"]
 

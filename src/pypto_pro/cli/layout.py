@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 PLAN_SUFFIXES = (".yaml", ".yml", ".json")
 FORMATS = ("text", "md", "json", "svg")
+FILE_WIDTH = 200
 READS = {"read": "read", "move": "read", "write": "write", "load": "write", "insert": "write"}
 
 
@@ -213,13 +214,16 @@ def show_text(report: LayoutReport, advice: Advice | None, output: str | None) -
     from pypto_pro.report.layout_text import print_layout
 
     findings = [f.diagnostic for f in (advice or report).findings]
+    out = Console(width=FILE_WIDTH, highlight=False, color_system=None) if output else console()
+    with out.capture() as capture:
+        print_layout(out, report, advice)
+    tables = "\n".join(line.rstrip() for line in capture.get().splitlines())
+    parts = [tables, render(findings, color=False if output else None), summary(findings)]
+    text = "\n\n".join(part for part in parts if part)
     if output:
-        with open(output, "w", encoding="utf-8") as stream:
-            print_layout(Console(file=stream, width=200, highlight=False), report, advice)
-            stream.write("\n" + render(findings, color=False) + "\n\n" + summary(findings) + "\n")
-        return
-    print_layout(console(), report, advice)
-    click.echo("\n" + render(findings) + ("\n\n" if findings else "") + summary(findings))
+        Path(output).write_text(text + "\n", encoding="utf-8")
+    else:
+        click.echo(text)
 
 
 def apply_edit(file: str, advice: Advice, diff: bool, write: bool) -> None:
@@ -227,9 +231,11 @@ def apply_edit(file: str, advice: Advice, diff: bool, write: bool) -> None:
     from pypto_pro.report.layout_edit import edited, unified_diff
 
     source = Path(file).read_text(encoding="utf-8")
-    result = edited(source, advice)
+    result = edited(source, file, advice)
     if diff:
         click.echo(unified_diff(source, result.text, file), nl=False)
+        for needed in (f.diagnostic.message for f in advice.findings if f.code == "L122"):
+            click.echo(f"to be added: {needed}", err=True)
     if write:
         Path(file).write_text(result.text, encoding="utf-8")
     for change in result.by_hand:

@@ -71,9 +71,9 @@ def advise(design: Design, chip: Chip | None = None, wishes: Wishes | None = Non
     problem, unplaceable = problem_of(design, chip, wishes, before.reuses if before else ())
     placement = plan_layout(problem, solver)
     planned = _with_addresses(design, placement)
-    report = check_layout(planned, chip)
+    report = check_layout(planned, chip, planned=True)
     findings = [*unplaceable, *_plan_findings(problem, placement, design)]
-    findings += [_assumed(reuse, design) for reuse in report.reuses if _is_assumed(reuse)]
+    findings += [_assumed(reuse, design) for reuse in report.reuses if reuse.orderable]
     findings += [f for f in report.findings if not _said_already(f) and f.code not in {u.code for u in unplaceable}]
     changes = tuple(_change(old, new) for old, new in zip(design.tiles, planned.tiles, strict=True) if new is not old)
     ordered = tuple(sorted(findings, key=lambda f: (f.line or 0, f.code)))
@@ -81,8 +81,8 @@ def advise(design: Design, chip: Chip | None = None, wishes: Wishes | None = Non
 
 
 def _said_already(found: LayoutFinding) -> bool:
-    """Whether L120 or L122 says it in the words of a plan."""
-    return found.code == "L103" or (found.code == "L104" and found.facts["reason"] in ("unordered", "cross_core"))
+    """Whether L120 says it in the words of a plan."""
+    return found.code == "L103"
 
 
 def _with_addresses(design: Design, placement: Placement) -> Design:
@@ -132,10 +132,6 @@ def _infeasible(problem: Problem, plan: SpacePlan, capacity: int) -> LayoutFindi
     notes = (f"most is in use at point {crowded}: {shown}", f"lower bound {plan.lower_bound} B, best {plan.highest} B")
     return finding("L120", message, space=plan.space, notes=notes, capacity=capacity, lower_bound=plan.lower_bound,
                    highest=plan.highest, over=over)  # fmt: skip
-
-
-def _is_assumed(reuse: Reuse) -> bool:
-    return reuse.proof is None and reuse.kind == "reuse" and reuse.reason in ("unordered", "cross_core")
 
 
 def _assumed(reuse: Reuse, design: Design) -> LayoutFinding:

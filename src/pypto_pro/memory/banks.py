@@ -43,7 +43,8 @@ def find_bank_pairs(uses: Iterable[Parallel], rows: tuple[Row, ...]) -> tuple[Ba
     for use in uses:
         for a in _named(use.a, rows):
             for b in _named(use.b, rows):
-                if a.space is MemorySpace.Mat and b.space is MemorySpace.Mat and a.key != b.key:
+                one_slot = a.key == b.key and use.a_agent == use.b_agent
+                if a.space is MemorySpace.Mat and b.space is MemorySpace.Mat and not one_slot:
                     found.append(_pair(a, b, use))
     return tuple(found)
 
@@ -53,10 +54,16 @@ def _named(reference: str, rows: tuple[Row, ...]) -> list[Row]:
 
 
 def _pair(a: Row, b: Row, use: Parallel) -> BankPair:
-    mine, theirs = l1_banks(a.start, a.size), l1_banks(b.start, b.size)
+    mine, theirs = _touched(a, use.a_spans), _touched(b, use.b_spans)
     same_bank = {group for group, _ in mine & theirs}
     same_group = {group for group, bank in mine if (group, 1 - bank) in theirs}
     return BankPair(a, b, use, tuple(sorted(same_bank)), tuple(sorted(same_group)))
+
+
+def _touched(row: Row, spans: tuple[tuple[int, int], ...]) -> frozenset[tuple[int, int]]:
+    """(group, bank) of the bytes of a slot that an access touches."""
+    whole = ((0, row.size),)
+    return frozenset().union(*(l1_banks(row.start + low, high - low) for low, high in spans or whole))
 
 
 def bank_findings(pairs: tuple[BankPair, ...]) -> Iterator[LayoutFinding]:
@@ -67,9 +74,9 @@ def bank_findings(pairs: tuple[BankPair, ...]) -> Iterator[LayoutFinding]:
             continue
         a, b, use = pair.a, pair.b, pair.use
         same_kind = use.a_op == use.b_op
-        where = f"bank groups {_groups(pair.same_bank)} in one bank" if pair.same_bank else ""
+        where = f"bank groups {groups_text(pair.same_bank)} in one bank" if pair.same_bank else ""
         if same_kind and pair.same_group:
-            where += (", " if where else "") + f"bank groups {_groups(pair.same_group)} in both banks"
+            where += (", " if where else "") + f"bank groups {groups_text(pair.same_group)} in both banks"
         ops = f"{use.a_op} of `{a.shown}`{_by(use.a_agent)} and {use.b_op} of `{b.shown}`{_by(use.b_agent)}"
         help_ = None
         if not same_kind and not crosses_halves(a) and not crosses_halves(b):
@@ -99,7 +106,8 @@ def _by(agent: str) -> str:
     return f" ({agent})" if agent else ""
 
 
-def _groups(groups: tuple[int, ...]) -> str:
+def groups_text(groups: tuple[int, ...]) -> str:
+    """`0-7` or `0, 2`."""
     if len(groups) > 1 and groups == tuple(range(groups[0], groups[-1] + 1)):
         return f"{groups[0]}-{groups[-1]}"
     return ", ".join(map(str, groups))

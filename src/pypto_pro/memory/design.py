@@ -64,7 +64,7 @@ class TileRecord:
     when: tuple[tuple[str, object], ...] = ()
     span: Span | None = None
     addrs_span: Span | None = None
-    """Where the address stands, when it is a literal of the definition that an edit may replace."""
+    """Where the author wrote the address, when that is an argument of this tile alone, which an edit may replace."""
 
     @property
     def space(self) -> MemorySpace:
@@ -113,6 +113,8 @@ class Use:
     fresh: bool = False
     locked: bool = False
     by_hand: frozenset[int] = frozenset()
+    spans: tuple[tuple[int, int], ...] = ()
+    """Bytes of an L1 slot that are touched, from its start; empty: nobody knows, any of them."""
 
 
 @dataclass(frozen=True)
@@ -256,7 +258,8 @@ class OrderFact:
 class Parallel:
     """Two accesses to L1 slots that the schedule may overlap. Ops are `read` or `write`; agents name who does it.
 
-    `derived`: found in the programs, not named by the author; such pairs are reported once for two tiles.
+    `derived`: found in the programs, not named by the author; such pairs are reported once for two tiles. The spans
+    are the bytes touched, from the start of the slot; empty: the whole slot.
     """
 
     a: str
@@ -266,6 +269,8 @@ class Parallel:
     a_agent: str = ""
     b_agent: str = ""
     derived: bool = False
+    a_spans: tuple[tuple[int, int], ...] = ()
+    b_spans: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ class TileFacts:
     stored_to: list[str] = field(default_factory=list)
     scratch_of: list[str] = field(default_factory=list)
     made_by: list[str] = field(default_factory=list)
+    read_by: list[str] = field(default_factory=list)
     data_tiles: set[str] = field(default_factory=set)
     nz_filled: bool = False
     used_otherwise: bool = False
@@ -44,7 +45,8 @@ class TileFacts:
         scratch = self.scratch_of if self.only_scratch else []
         kinds = (("loaded from", self.loaded_from), ("result of", made), ("scratch of", scratch),
                  ("stored to", self.stored_to))  # fmt: skip
-        return ", ".join(f"{verb} {_listed(names)}" for verb, names in kinds if names)
+        said = ", ".join(f"{verb} {_listed(names)}" for verb, names in kinds if names)
+        return said or (f"read by {_listed(self.read_by)}" if self.read_by else "")
 
     def valid(self, type_: TileType) -> tuple[int, int] | None:
         """The largest valid shape the kernel sets, None when it never does or the bound does not show."""
@@ -163,6 +165,7 @@ class Reader:
         return Step(self.point - 1, name, pipe, tuple(uses), span, detail)
 
     def uses(self, operand: OperandUse, targets: frozenset[Target], pipe: PipeType) -> Iterable[Use]:
+        in_l1 = isinstance(operand.tile.type, TileType) and operand.tile.type.space is MemorySpace.Mat
         for target in sorted(targets, key=lambda t: (t.identity, t.slot is None, t.slot or 0, t.ref)):
             name = self.names[target.identity]
             self.facts[name].cores.add(self.program.core)
@@ -172,6 +175,7 @@ class Reader:
                 covers=operand.covers and sure,
                 locked=self.is_locked(operand.tile, name, target.slot, pipe),
                 by_hand=self.by_hand(pipe),
+                spans=operand.spans if target.whole and in_l1 else (),
             )  # fmt: skip
 
     def is_locked(self, tile: nodes.Expr, name: str, slot: int | None, pipe: PipeType) -> bool:
@@ -275,6 +279,7 @@ class Reader:
             facts.nz_filled |= _packs(operand, found.operands)
         elif operand.reads:
             facts.stored_to += found.targets
+            facts.read_by.append(op.name.removeprefix("pl."))
 
     def pair_scales(self, operands: tuple[OperandUse, ...], env: Env) -> None:
         """Data and scale tiles that meet in one matmul."""

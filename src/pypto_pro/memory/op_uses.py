@@ -6,7 +6,7 @@ tried with two values; where the touched bytes differ, the write is not taken to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -44,6 +44,8 @@ class OperandUse:
     scratch: bool
     scratch_bytes: int = 0
     """Bytes a scratch operand really needs, from its start; 0 when the device does not touch it."""
+    spans: tuple[tuple[int, int], ...] = ()
+    """Bytes touched, from the tile's start, where they do not depend on the run; empty: any of the tile."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +149,8 @@ def _operand(name: str, tile: Expr, role: Role, touched: list[tuple[Touch, ...] 
     covers = all(_covers(tile.type, found) for found in mine) and mine[0] == mine[1]
     scratch = role is Role.SCRATCH
     needed = max(bounds(t.regions)[1] for found in mine for t in found) if scratch else 0
-    return OperandUse(tile, any(e in READS for e in effects), writes, covers, scratch, needed)
+    spans = tuple(merge([s for t in mine[0] for s in _spans(t.regions)])) if mine[0] == mine[1] else ()
+    return OperandUse(tile, any(e in READS for e in effects), writes, covers, scratch, needed, spans)
 
 
 def _covers(type_: TileType, found: list[Touch]) -> bool:
@@ -162,7 +165,7 @@ def _covers(type_: TileType, found: list[Touch]) -> bool:
     return False
 
 
-def _spans(regions: list[Region]) -> Iterator[tuple[int, int]]:
+def _spans(regions: Iterable[Region]) -> Iterator[tuple[int, int]]:
     for r in regions:
         for k in range(r.rows):
             yield r.start + k * r.pitch, r.start + k * r.pitch + r.row_bytes

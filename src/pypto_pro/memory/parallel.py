@@ -1,13 +1,14 @@
 """Accesses to L1 that may run at the same time: what no order of the programs separates in a loop.
 
-Loads of the next trip beside the moves of this one, mostly; what runs once is not worth a conflict. Limits: the two
-vector cores are taken as one agent, and accesses to one slot are left out (their rows would decide).
+Loads of the next trip beside the moves of this one, mostly; what runs once is not worth a conflict. The two vector
+cores run one program side by side: each of its accesses meets every one of the other core. Limit: what the vector cores
+tell each other orders nothing here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import count
+from itertools import combinations_with_replacement, count
 
 from pypto_pro.enums import CoreKind, MemorySpace
 from pypto_pro.memory.cross_core import CrossOrder
@@ -32,6 +33,9 @@ def find_parallel(design: Design) -> tuple[Parallel, ...]:
     for x, y in _between(design, orders):
         if loop_of[x.step.point] and loop_of[y.step.point]:
             found |= dict.fromkeys(_pairs(x, y, tiles))
+    ours = orders[CoreKind.VECTOR].touches if CoreKind.VECTOR in orders else ()
+    for x, y in combinations_with_replacement([t for t in ours if loop_of[t.step.point]], 2):
+        found |= dict.fromkeys(_pairs(x, y, tiles, cores=(" of AIV0", " of AIV1")))
     return tuple(found)
 
 
@@ -59,19 +63,27 @@ def _between(design: Design, orders: dict[CoreKind, Order]) -> Iterator[tuple[To
                 yield x, y
 
 
-def _pairs(x: Touch, y: Touch, tiles: dict[str, TileRecord]) -> Iterator[Parallel]:
-    """The slot pairs of two accesses that share no mutex; the smaller name first, so that each pair shows once."""
+def _pairs(
+    x: Touch, y: Touch, tiles: dict[str, TileRecord], cores: tuple[str, str] | None = None
+) -> Iterator[Parallel]:
+    """The slot pairs of two accesses that share no mutex; the smaller name first, so that each pair shows once.
+
+    `cores`: the accesses are on two cores, which share no mutex, and may be to one slot.
+    """
     a, b = tiles[x.use.tile], tiles[y.use.tile]
+    on_x, on_y = cores or ("", "")
     for i in x.slots(a):
         for j in y.slots(b):
-            held_x = a.ids(i) if x.use.locked else frozenset()
-            held_y = b.ids(j) if y.use.locked else frozenset()
-            if (a is b and i == j) or held_x & held_y:
+            held = (a.ids(i) if x.use.locked else frozenset()) & (b.ids(j) if y.use.locked else frozenset())
+            if cores is None and (held or (a is b and i == j)):
                 continue
-            first = (slot_name(a, i), _op(x), f"{x.step.op} on {x.pipe.name}")
-            second = (slot_name(b, j), _op(y), f"{y.step.op} on {y.pipe.name}")
+            first = slot_name(a, i), _op(x), f"{x.step.op} on {x.pipe.name}{on_x}", x.use.spans
+            second = slot_name(b, j), _op(y), f"{y.step.op} on {y.pipe.name}{on_y}", y.use.spans
             first, second = min(first, second), max(first, second)
-            yield Parallel(first[0], first[1], second[0], second[1], first[2], second[2], derived=True)
+            yield Parallel(
+                first[0], first[1], second[0], second[1], first[2], second[2], derived=True, a_spans=first[3],
+                b_spans=second[3],
+            )  # fmt: skip
 
 
 def _op(touch: Touch) -> str:

@@ -48,6 +48,11 @@ class Reuse:
         return min(self.a.end, self.b.end)
 
     @property
+    def orderable(self) -> bool:
+        """Whether only an order is missing, which a mutex id, a flag or a cross-core edge would bring."""
+        return self.proof is None and self.kind == "reuse" and self.reason in ("unordered", "cross_core")
+
+    @property
     def partial(self) -> bool:
         """Whether neither row lies inside the other."""
         inside = (self.start, self.end)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass
+from pathlib import Path
 
 from pypto_pro.diag import Span
 from pypto_pro.memory.advice import Advice, Change
@@ -17,8 +18,8 @@ class Edited:
     by_hand: tuple[Change, ...]
 
 
-def edited(source: str, advice: Advice) -> Edited:
-    """`source` with the planned addresses in place of the old literals."""
+def edited(source: str, file: str, advice: Advice) -> Edited:
+    """`source`, the text of `file`, with the planned addresses in place of the old literals."""
     lines = source.splitlines(keepends=True)
     spans = [c.tile.addrs_span for c in advice.changes if c.moves and c.tile.addrs_span is not None]
     by_hand = []
@@ -27,7 +28,8 @@ def edited(source: str, advice: Advice) -> Edited:
         span = change.tile.addrs_span
         if not change.moves:
             continue
-        if span is not None and spans.count(span) == 1:  # one text for two tiles (a helper) has no single answer
+        # one text for two tiles (a helper) has no single answer, and other files are not ours
+        if span is not None and spans.count(span) == 1 and _is_same(span.file, file):
             places.append((span, change.argument))
         elif span is None and change.before is None and (end := _end_of_entry(change, lines)) is not None:
             key = "addr" if change.tile.kind == "tile" else "addrs"
@@ -37,6 +39,10 @@ def edited(source: str, advice: Advice) -> Edited:
     for span, text in sorted(places, key=lambda p: (p[0].line, p[0].column), reverse=True):
         _replace(lines, span, text)
     return Edited("".join(lines), tuple(by_hand))
+
+
+def _is_same(a: str, b: str) -> bool:
+    return Path(a).resolve() == Path(b).resolve()
 
 
 def _end_of_entry(change: Change, lines: list[str]) -> Span | None:
@@ -58,4 +64,5 @@ def _replace(lines: list[str], span: Span, text: str) -> None:
 
 def unified_diff(source: str, new: str, file: str) -> str:
     """The edit as a patch, empty when nothing changes."""
-    return "".join(difflib.unified_diff(source.splitlines(True), new.splitlines(True), f"a/{file}", f"b/{file}"))
+    name = file.lstrip("/")
+    return "".join(difflib.unified_diff(source.splitlines(True), new.splitlines(True), f"a/{name}", f"b/{name}"))

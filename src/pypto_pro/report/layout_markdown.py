@@ -62,10 +62,10 @@ def reuse_table(report: LayoutReport) -> str:
     for r in report.reuses:
         last, first = words.moment_cell(report, r)
         where = f"`{r.a.space.name} {interval(r.start, r.end)}`"
-        layouts = {words.layout_cell(r.a.tile), words.layout_cell(r.b.tile)}
-        note = f" (byte alias, {' / '.join(sorted(layouts))})" if len(layouts) > 1 else ""
+        layouts = [words.layout_cell(r.a.tile), words.layout_cell(r.b.tile)]
+        note = f" (byte alias, {' / '.join(layouts)})" if layouts[0] != layouts[1] else ""
         rows.append((r.id, where, f"`{r.a.shown}`", f"`{r.b.shown}`", last, first,
-                     r.protection, words.conclusion(r) + note))  # fmt: skip
+                     r.protection, words.conclusion(report, r) + note))  # fmt: skip
     return _table(headings, rows)
 
 
@@ -83,11 +83,17 @@ def _scales(report: LayoutReport) -> str:
 def _banks(report: LayoutReport) -> str:
     if not report.banks:
         return ""
-    rows = []
-    for p in report.banks:
-        groups = ", ".join(map(str, p.same_bank or p.same_group)) or words.DASH
-        rows.append((f"`{p.a.shown}`", p.use.a_op, f"`{p.b.shown}`", p.use.b_op, groups,
-                     "conflict" if p.conflict else "free"))  # fmt: skip
+    rows = [
+        (
+            f"`{words.slots_text(p.a)}`",
+            words.by_agent(p.a_op, p.a_agent),
+            f"`{words.slots_text(p.b)}`",
+            words.by_agent(p.b_op, p.b_agent),
+            p.groups,
+            p.result,
+        )
+        for p in words.bank_lines(report)
+    ]
     return _table(("A", "op", "B", "op", "Bank groups", "Result"), rows)
 
 

@@ -247,10 +247,11 @@ class _Panel:
         inside = text_width(name, size) + 14 <= width
         if inside:
             start = x + 8
-        elif x + width + both <= PLOT_RIGHT:
-            start = x + width + 6
         else:
-            start = max(PLOT_LEFT + 4, x - both)
+            beside = [x + width + 6 for x, width in runs] + [x - both for x, _ in runs] or [PLOT_LEFT + 8]
+            fits = [s for s in beside if s > PLOT_LEFT and s + both <= PLOT_RIGHT]
+            free = [s for s in fits if not any(s < x + width and x < s + both - 12 for x, width in runs)]
+            start = (free or fits or [PLOT_LEFT + 4])[0]
         ink = _ink_on(self.colors[row.tile.name]) if inside else INK
         c.text(start, baseline, name, size=size, weight=700, fill=ink, halo=not inside)
         if not inside or both <= x + width - start + 8:
@@ -280,7 +281,7 @@ class _Panel:
         """A red field over the bytes of an overlap without a proof."""
         if reuse.proof is None:
             top, bottom = self.y_of(reuse.end), self.y_of(max(reuse.start, 0))
-            title = f"{reuse.id} {reuse.a.shown} / {reuse.b.shown}: {words.conclusion(reuse)}"
+            title = f"{reuse.id} {reuse.a.shown} / {reuse.b.shown}: {words.conclusion(self.report, reuse)}"
             for x, width in self._disputed(reuse):
                 self.canvas.rect(x, top, width, bottom - top, "url(#clash)", stroke=RED, title=title, opacity=0.8,
                                  radius=3)  # fmt: skip

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 from pypto_pro.enums import MemorySpace, PipeType
-from pypto_pro.memory.banks import crosses_halves
+from pypto_pro.memory.banks import crosses_halves, groups_text
 from pypto_pro.memory.capacity import Totals
 from pypto_pro.memory.check import LayoutReport
-from pypto_pro.memory.design import TileRecord
+from pypto_pro.memory.design import Step, TileRecord, Use
 from pypto_pro.memory.finding import hexa
 from pypto_pro.memory.machine import Source
 from pypto_pro.memory.proofs import REASONS, Reuse
@@ -75,6 +77,46 @@ def basis(report: LayoutReport, row: Row) -> str:
     return "; ".join(parts)
 
 
+@dataclass(frozen=True)
+class BankLine:
+    """Pairs of L1 slots of two tiles that meet in the same way; agents may be empty."""
+
+    a: tuple[Row, ...]
+    a_op: str
+    a_agent: str
+    b: tuple[Row, ...]
+    b_op: str
+    b_agent: str
+    groups: str
+    result: str
+
+
+def bank_lines(report: LayoutReport) -> list[BankLine]:
+    """The bank pairs with the slots of one tile gathered, conflicts first."""
+    found: dict[BankLine, tuple[dict[Row, None], dict[Row, None]]] = {}
+    for p in report.banks:
+        result = "conflict" if p.conflict else "free"
+        groups = groups_text(p.same_bank or p.same_group) or DASH
+        firsts = tuple(next(r for r in report.rows if r.tile is row.tile) for row in (p.a, p.b))
+        key = BankLine(firsts[:1], p.use.a_op, p.use.a_agent, firsts[1:], p.use.b_op, p.use.b_agent, groups, result)
+        a, b = found.setdefault(key, ({}, {}))
+        a[p.a], b[p.b] = None, None
+    lines = [replace(key, a=tuple(a), b=tuple(b)) for key, (a, b) in found.items()]
+    return sorted(lines, key=lambda line: line.result)
+
+
+def by_agent(op: str, agent: str) -> str:
+    """`read, move on MTE1`."""
+    return f"{op}, {agent}" if agent else op
+
+
+def slots_text(rows: tuple[Row, ...]) -> str:
+    """`w[0]`, or `w[0, 1]` for several slots of a tile."""
+    if len(rows) == 1:
+        return rows[0].shown
+    return f"{rows[0].tile.name}[{', '.join(str(slot) for slot in sorted(r.slot for r in rows))}]"
+
+
 def totals_line(t: Totals) -> str:
     """`Vec: effective 34816 B; highest end 34816 B / capacity 253952 B = 13.7 %`."""
     capacity = "unknown" if t.capacity is None else f"{t.capacity} B = {t.percent:.1f} %"
@@ -97,20 +139,28 @@ def source_line(report: LayoutReport) -> str:
     return "; ".join(f"capacity of {', '.join(names)} is {SOURCES[source]}" for source, names in by_source.items())
 
 
-def conclusion(reuse: Reuse) -> str:
+def conclusion(report: LayoutReport, reuse: Reuse) -> str:
     """`may be reused`, or why not."""
     if reuse.proof is not None:
         return "may be reused"
+    if report.planned and reuse.orderable:
+        return "may be reused once ordered (L122)"
     if reuse.observed:
         return f"observed in {reuse.observed} runs, not proved"
     return f"must not be reused: {REASONS[reuse.reason or 'unordered']}"
 
 
 def moment_cell(report: LayoutReport, reuse: Reuse) -> tuple[str, str]:
-    """Last read of A and first write of B, with their pipes where an edge of the proof names them."""
+    """Last read of A and first write of B with their pipes, as the edge of the proof has them if it has lines."""
     edge = next((e for e in reuse.edges if e.from_line is not None), None)
     if edge is not None:
         return f"l.{edge.from_line} {edge.from_pipe.name}", f"l.{edge.to_line} {edge.to_pipe.name}"
+    if report.design.programs:
+        reads = [s for s, use in _uses(report, reuse.a) if use.reads]
+        writes = [s for s, use in _uses(report, reuse.b) if use.writes]
+        written = next((f"only written, {_at(s)}" for s, _ in reversed(_uses(report, reuse.a))), "never used")
+        read = next((f"only read, {_at(s)}" for s, _ in _uses(report, reuse.b)), "never used")
+        return _at(reads[-1]) if reads else written, _at(writes[0]) if writes else read
     last, first = report.lives[reuse.a.key].last, report.lives[reuse.b.key].first
     ends = reuse.edges[0] if reuse.edges else None
     a_text = (last.label if last else DASH) + (f" {ends.from_pipe.name}" if ends else "")
@@ -118,22 +168,35 @@ def moment_cell(report: LayoutReport, reuse: Reuse) -> tuple[str, str]:
     return a_text, b_text
 
 
+def _at(step: Step) -> str:
+    return f"l.{step.line} {step.pipe.name}"
+
+
+def _uses(report: LayoutReport, row: Row) -> list[tuple[Step, Use]]:
+    """What touches a slot, in program order."""
+    return [(step, use) for program in report.design.programs for step in program.steps() for use in step.uses
+            if use.tile == row.tile.name and use.slot in (None, row.slot)]  # fmt: skip
+
+
 def checklist(report: LayoutReport) -> list[tuple[str, bool]]:
     """The items a reviewer signs, each with whether it holds."""
     codes = {f.code for f in report.findings}
     spaces = report.totals
     placed = {r.tile.name for r in report.rows}
+    unproved = [r.id for r in report.reuses if r.proof is None]
+    open_ = f" (open: {', '.join(unproved)})" if unproved else ""
     return [
         ("all tiles and slots are listed", all(t.name in placed for t in report.design.tiles)),
         ("all addresses and sizes are compile-time numbers", not codes & {"L105", "L106", "L107", "L114"}),
         ("every slot is aligned and not negative", not codes & {"L101", "L102"}),
         ("footprints (fractal, RowPlusOne, explicit size, sub-byte) lie inside their reservations",
          "L112" not in codes),
-        ("every overlap is proved", all(r.proof is not None for r in report.reuses)),
+        (f"every overlap is proved{open_}", not unproved),
         ("the highest end of every space fits its capacity", all(t.capacity is None or t.highest <= t.capacity
                                                                  for t in spaces)),
         ("MX scales sit at data address >> 4, slot by slot", not codes & {"L111", "L115", "L116"}),
-        ("parallel L1 tiles were checked for bank conflicts", report.ok),
+        ("parallel L1 tiles were checked for bank conflicts",
+         report.ok or not any(r.space is MemorySpace.Mat for r in report.rows)),
         ("mutex ids are in range and order only inside a core", not codes & {"L108", "L109", "L110"}
          and not any(f.code == "L104" and f.facts.get("reason") == "cross_core" for f in report.findings)),
     ]  # fmt: skip
