@@ -54,7 +54,8 @@ def check_layout(design: Design, chip: Chip | None = None, *, planned: bool = Fa
     chip = chip or Chip()
     rows, unplaced = collect_slots(design)
     judged = judge_overlaps(design, rows)
-    totals = space_totals(rows, chip, judged.reuses, judged.lives)
+    settled = tuple(r for r in judged.reuses if not (planned and r.orderable))
+    totals = space_totals(rows, chip, settled, judged.lives)
     pairs = scale_pairs(design, rows)
     findings = list(unplaced)
     for tile in design.tiles:

@@ -218,6 +218,8 @@ class Reader:
                     use, reads=use.reads or bool(old and old.reads), writes=use.writes or bool(old and old.writes),
                     covers=covers, fresh=fresh, locked=use.locked or locked,
                 )  # fmt: skip
+        for use in uses.values():
+            (self.facts[use.tile].made_by if use.writes else self.facts[use.tile].read_by).append(name)
         return (self.step(name, PipeType.V, list(uses.values()), stmt.span),)
 
     def surely(self, call: nodes.VfCall, env: Env) -> dict[tuple[str, int | None, int], tuple[bool, bool]]:

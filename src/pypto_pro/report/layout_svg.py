@@ -88,6 +88,18 @@ class _Band:
     height: float
 
 
+@dataclass(frozen=True)
+class _Caption:
+    """A place for the name of a slot: start, baseline, width, text size; `facts`: with its type and bytes."""
+
+    x: float
+    y: float
+    width: float
+    size: float
+    inside: bool = False
+    facts: bool = False
+
+
 class _Panel:
     """One space."""
 
@@ -103,6 +115,8 @@ class _Panel:
         self.lanes = self._lanes()
         self.bands = self._bands()
         self.plot_bottom = self.bands[0].top + self.bands[0].height
+        self.captions: list[_Caption] = []
+        self.pills: list[tuple[float, float]] = []
 
     def _bands(self) -> list[_Band]:
         """Bands from the lowest address up; the lowest is drawn at the bottom."""
@@ -156,7 +170,7 @@ class _Panel:
         c.line(MARGIN, self.top - 12, WIDTH - MARGIN, self.top - 12, GRID)
         c.text(MARGIN, self.top + 16, t.space.name, size=17, weight=700)
         physical = SPACES[t.space].physical
-        c.text(MARGIN + text_width(t.space.name, 17) + 10, self.top + 16, physical, size=13, fill=MUTED)
+        c.text(MARGIN + text_width(t.space.name, 17) + 13, self.top + 16, physical, size=13, fill=MUTED)
         facts = f"ends at {_bytes(t.highest)}"
         if t.capacity is not None:
             facts += f" of {_bytes(t.capacity)} ({t.percent:.1f} %)"
@@ -234,28 +248,50 @@ class _Panel:
         self._marks(row, top, height)
 
     def _caption(self, row: Row) -> None:
-        """Name and size in the widest stretch, or beside it when they do not fit."""
-        c = self.canvas
-        top, height = self._extent(row)
-        runs = list(self.axis.runs(self.report.lives[row.key].points))
+        """Name and size in the widest stretch, or where least else stands when they do not fit."""
+        _, height = self._extent(row)
         size = 12.5 if height >= 19 else max(8.0, height - 4.5)
-        name = row.shown
         facts = f"{words.shape_cell(row.tile)} {words.dtype_cell(row.tile)} · {_bytes(row.size)}"
-        both = text_width(name, size) + text_width(facts, size - 1.5) + 24
-        baseline = top + height / 2 + size * 0.36
-        x, width = max(runs, key=lambda r: r[1], default=(PLOT_LEFT, 0.0))
-        inside = text_width(name, size) + 14 <= width
-        if inside:
-            start = x + 8
-        else:
-            beside = [x + width + 6 for x, width in runs] + [x - both for x, _ in runs] or [PLOT_LEFT + 8]
-            fits = [s for s in beside if s > PLOT_LEFT and s + both <= PLOT_RIGHT]
-            free = [s for s in fits if not any(s < x + width and x < s + both - 12 for x, width in runs)]
-            start = (free or fits or [PLOT_LEFT + 4])[0]
-        ink = _ink_on(self.colors[row.tile.name]) if inside else INK
-        c.text(start, baseline, name, size=size, weight=700, fill=ink, halo=not inside)
-        if not inside or both <= x + width - start + 8:
-            c.text(start + text_width(name, size) + 12, baseline, facts, size=size - 1.5, fill=ink, halo=not inside)
+        best = min(self._places(row, size, facts), key=lambda p: self._in_the_way(row, p))
+        self.captions.append(best)
+        ink = _ink_on(self.colors[row.tile.name]) if best.inside else INK
+        self.canvas.text(best.x, best.y, row.shown, size=best.size, weight=700, fill=ink, halo=not best.inside)
+        if best.facts:
+            start = best.x + text_width(row.shown, best.size) + 12
+            self.canvas.text(start, best.y, facts, size=best.size - 1.5, fill=ink, halo=not best.inside)
+
+    def _places(self, row: Row, size: float, facts: str) -> list[_Caption]:
+        """Where the caption of a row may stand, the better ones first: in its blocks, then beside them."""
+        top, height = self._extent(row)
+        runs = sorted(self.axis.runs(self.report.lives[row.key].points), key=lambda r: -r[1])
+        whole = text_width(row.shown, size) + text_width(facts, size - 1.5) + 24
+        levels = [top + height / 2 + dy + size * 0.36 for dy in (0, -16, 16) if abs(dy) + size / 2 < height / 2]
+        found = []
+        for x, width in runs:
+            for y in levels:
+                if whole <= width + 4:
+                    found.append(_Caption(x + 8, y, whole, size, inside=True, facts=True))
+                for s, margin in ((size, 14), (min(size, 9.5), 6)):
+                    if text_width(row.shown, s) + margin <= width:
+                        found.append(_Caption(x + margin / 2 + 1, y, text_width(row.shown, s), s, inside=True))
+        for length, with_facts in ((whole, True), (text_width(row.shown, size) + 8, False)):
+            beside = [x + width + 6 for x, width in runs] + [x - length for x, _ in runs]
+            fits = [x for x in beside or [PLOT_LEFT + 8] if x > PLOT_LEFT and x + length <= PLOT_RIGHT]
+            found += [_Caption(x, y, length, size, facts=with_facts) for x in fits for y in levels]
+        return found or [_Caption(PLOT_LEFT + 4, top + height / 2 + size * 0.36, whole, size, facts=True)]
+
+    def _in_the_way(self, row: Row, place: _Caption) -> int:
+        """How much a caption would cover: other captions weigh most, then blocks of other slots, or its own."""
+        end = place.x + place.width
+        others = sum(c.x < end and place.x < c.x + c.width and abs(c.y - place.y) < 13 for c in self.captions)
+        blocks = 0
+        for other in self.rows:
+            top, height = self._extent(other)
+            if (other is row and place.inside) or not top <= place.y <= top + height:
+                continue
+            runs = self.axis.runs(self.report.lives[other.key].points)
+            blocks += sum(place.x < x + width and x < end - 8 for x, width in runs)
+        return 10 * others + blocks
 
     def _marks(self, row: Row, top: float, height: float) -> None:
         """A bar for every write, a disc for every read."""
@@ -279,25 +315,33 @@ class _Panel:
 
     def _dispute(self, reuse: Reuse) -> None:
         """A red field over the bytes of an overlap without a proof."""
-        if reuse.proof is None:
+        if reuse.proof is None and not self._to_be_ordered(reuse):
             top, bottom = self.y_of(reuse.end), self.y_of(max(reuse.start, 0))
             title = f"{reuse.id} {reuse.a.shown} / {reuse.b.shown}: {words.conclusion(self.report, reuse)}"
             for x, width in self._disputed(reuse):
                 self.canvas.rect(x, top, width, bottom - top, "url(#clash)", stroke=RED, title=title, opacity=0.8,
                                  radius=3)  # fmt: skip
 
+    def _to_be_ordered(self, reuse: Reuse) -> bool:
+        """Whether a plan asks for the order that is missing."""
+        return self.report.planned and reuse.orderable
+
     def _proof(self, reuse: Reuse) -> None:
         """A pill: the proof where the second tile takes over, or the reason why there is none."""
         top, bottom = self.y_of(reuse.end), self.y_of(max(reuse.start, 0))
-        if reuse.proof is None:
+        wanted = self._to_be_ordered(reuse)
+        if reuse.proof is None and not wanted:
             x, width = self._disputed(reuse)[0]
             self._pill(x + width - 80, (top + bottom) / 2, f"{reuse.id} {reuse.reason}", RED)
             return
         starts = [x for x, _ in self.axis.runs(self.report.lives[reuse.b.key].points)]
         if starts and reuse.kind == "reuse":
-            text = f"{reuse.id} {reuse.proof.replace('_', ' ')}"
+            text = f"{reuse.id} {'to be ordered' if wanted else (reuse.proof or '').replace('_', ' ')}"
             before = starts[0] - text_width(text, 9.5) - 16
-            self._pill(before if before > PLOT_LEFT else starts[0] + 2, bottom - 9, text, "#2f6f4f")
+            x = before if before > PLOT_LEFT else starts[0] + 2
+            taken = sum(abs(x - other) < 90 and abs(bottom - y) < 8 for other, y in self.pills)
+            self.pills.append((x, bottom))
+            self._pill(x, bottom - 9 - 16 * taken, text, "#9a6700" if wanted else "#2f6f4f")
 
     def _pill(self, x: float, y: float, text: str, color: str) -> None:
         width = text_width(text, 9.5) + 12
