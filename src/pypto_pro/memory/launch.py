@@ -25,8 +25,7 @@ def certain_errors(kernel: Kernel, chip: Chip | None = None) -> tuple[LayoutFind
     """Findings that forbid a run of a kernel behind all passes, with their rows; overlaps never do."""
     chip = chip or Chip()
     found = [s for p in kernel.programs for s in walk.statements(p.body) if isinstance(s, TileDecl | GroupDecl)]
-    astray = any(_type_of(d).target_memory in SCALE_OF.values() for d in found) and _scales_astray(kernel)
-    if not astray and all(_lies_well(d, chip) for d in found):
+    if all(_lies_well(d, chip) for d in found) and (_every_scale_fits(found) or not _scales_astray(kernel)):
         return ()
     from pypto_pro.memory.kernel_report import table_findings
 
@@ -46,8 +45,20 @@ def _lies_well(decl: TileDecl | GroupDecl, chip: Chip) -> bool:
     if isinstance(decl, TileDecl):
         size = max(size, decl.size or 0)
     last = None if limits.capacity is None else limits.capacity - size
-    addresses = decl.addrs if isinstance(decl, GroupDecl) else (decl.addr,)
-    return all(a >= 0 and a % limits.alignment == 0 and (last is None or a <= last) for a in addresses)
+    return all(a >= 0 and a % limits.alignment == 0 and (last is None or a <= last) for a in _addresses(decl))
+
+
+def _addresses(decl: TileDecl | GroupDecl) -> tuple[int, ...]:
+    return decl.addrs if isinstance(decl, GroupDecl) else (decl.addr,)
+
+
+def _every_scale_fits(decls: list[TileDecl | GroupDecl]) -> bool:
+    """Whether scales and data fit whichever of them meet in a product: mostly there is one of each, or none."""
+    for data, scale in SCALE_OF.items():
+        wanted = {scale_address(a) for d in decls if _type_of(d).target_memory is data for a in _addresses(d)}
+        if any(_type_of(s).target_memory is scale and not wanted <= {*_addresses(s)} for s in decls):
+            return False
+    return True
 
 
 def _scales_astray(kernel: Kernel) -> bool:
