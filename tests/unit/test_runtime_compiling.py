@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import time
 import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+import pypto_pro
 import pypto_pro.language as pl
 from pypto_pro import options
 from pypto_pro.diag.errors import ArgumentError
@@ -38,6 +43,37 @@ def block(x: pl.Tensor[[16, 64], pl.DT_FP32], y: pl.Tensor[[16, 64], pl.DT_FP32]
         t = pl.make_tile_group(type=kind, addrs=0, mutex_ids=[0]).current()
         if MODE == Mode.FAST:
             pl.load(t, x, [0, 0])
+            pl.store(y, t, [0, 0])
+
+
+class Config:
+    rows = 8
+
+
+@dataclass
+class Shape:
+    cols: list[int]
+
+
+CONFIG = Config()
+NESTED = SimpleNamespace()
+STORED = {"on": True, "off": True}
+limits = ModuleType("limits")
+limits.ROW = 0
+SCALE = 2
+
+
+def doubled(n):
+    return n * SCALE // SCALE
+
+
+@pl.jit
+def chained(x: pl.Tensor[[16, 64], pl.DT_FP32], y: pl.Tensor[[16, 64], pl.DT_FP32]):
+    with pl.section_vector():
+        kind = pl.TileType(shape=[CONFIG.rows, NESTED.inner["shapes"][0].cols[1]], dtype=pl.DT_FP32)
+        t = pl.make_tile_group(type=kind, addrs=doubled(0), mutex_ids=[0]).current()
+        if STORED["on"]:
+            pl.load(t, x, [limits.ROW, NESTED.inner[3]])
             pl.store(y, t, [0, 0])
 
 
@@ -106,9 +142,68 @@ def test_constants_the_kernel_does_not_read_are_not_watched(monkeypatch: pytest.
         rows_written(kernel)
 
 
-def test_the_check_notes_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    import pypto_pro
+CHAINS: list[tuple[str, str, Callable[[pytest.MonkeyPatch], None]]] = [
+    # how the kernel reaches it, what it is after the change, the change
+    ("CONFIG.rows", "16", lambda patch: patch.setattr(CONFIG, "rows", 16)),
+    ("CONFIG.rows", "9", lambda patch: patch.setattr(Config, "rows", 9)),
+    ("CONFIG.rows", "7", lambda patch: patch.setitem(globals(), "CONFIG", SimpleNamespace(rows=7))),
+    ("CONFIG.rows", r"\(deleted\)", lambda patch: patch.delattr(Config, "rows")),
+    ("limits.ROW", "4", lambda patch: patch.setattr(limits, "ROW", 4)),
+    ("STORED['on']", "False", lambda patch: patch.setitem(STORED, "on", False)),
+    ("NESTED.inner[3]", "32", lambda patch: patch.setitem(NESTED.inner, 3, 32)),
+    ("NESTED.inner['shapes'][0].cols", r"\[8, 32\]", lambda patch: NESTED.inner["shapes"][0].cols.__setitem__(1, 32)),
+    ("NESTED.inner['shapes'][0].cols", r"\[1\]", lambda patch: patch.setitem(NESTED.inner, "shapes", [Shape([1])])),
+    ("global `SCALE`", "3", lambda patch: patch.setitem(globals(), "SCALE", 3)),
+]  # fmt: skip
 
+
+@pytest.mark.parametrize("again", [False, True], ids=["compiled", "from disk"])
+@pytest.mark.parametrize(("text", "now", "change"), CHAINS, ids=[f"{row[0]} {row[1]}" for row in CHAINS])
+def test_parts_of_objects_are_watched(
+    text: str, now: str, change: Callable[[pytest.MonkeyPatch], None], again: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    NESTED.inner = {"shapes": [Shape([8, 64])], 3: 0}
+    kernel = fresh(chained)
+    assert rows_written(kernel) == 8
+    if again:
+        kernel = fresh(chained)
+        assert rows_written(kernel) == 8
+        assert next(iter(kernel.variants)).stored is not None
+    monkeypatch.setitem(STORED, "off", False)  # not read
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        rows_written(kernel)
+    change(monkeypatch)
+    shown = text if text.startswith("global") else f"`{text}`"
+    with pytest.warns(RuntimeWarning, match=re.escape(shown) + f" is .*{now}.* now; `chained` was compiled with"):
+        assert rows_written(kernel) == 8
+    x, y = np.ones((16, 64), np.float32), np.zeros((16, 64), np.float32)
+    notes = [f.message for f in pypto_pro.check(kernel[None, 1], x, y).findings if f.kind == "stale_capture"]
+    assert any(note.startswith(shown) for note in notes)
+
+
+def test_lists_of_the_scope_around_a_kernel_are_watched() -> None:
+    sizes = [8, 64]
+    table = {"rows": 8}
+
+    @pl.jit
+    def local(x: pl.Tensor[[16, 64], pl.DT_FP32], y: pl.Tensor[[16, 64], pl.DT_FP32]):
+        with pl.section_vector():
+            kind = pl.TileType(shape=[table["rows"], sizes[1]], dtype=pl.DT_FP32)
+            t = pl.make_tile_group(type=kind, addrs=0, mutex_ids=[0]).current()
+            pl.load(t, x, [0, 0])
+            pl.store(y, t, [0, 0])
+
+    assert rows_written(local) == 8
+    sizes[1], table["rows"] = 32, 4
+    with pytest.warns(RuntimeWarning) as caught:
+        assert rows_written(local) == 8
+    assert sorted(str(one.message).partition(" now")[0] for one in caught) == [
+        "`table['rows']` is 4", "global `sizes` is [8, 32]",
+    ]  # fmt: skip
+
+
+def test_the_check_notes_it(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = fresh(block)
     rows_written(kernel)
     monkeypatch.setitem(globals(), "BLOCK", 16)

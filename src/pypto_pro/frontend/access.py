@@ -73,7 +73,9 @@ def outer_object(ctx: Context, node: ast.expr) -> Foreign | None:
                     node,
                     hint=did_you_mean(attr, known),
                 )
-            return Foreign(getattr(owner.value, attr))
+            found = getattr(owner.value, attr)
+            ctx.captured.note_part(owner.value, found, lambda: ast.unparse(node))
+            return Foreign(found)
     return None
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from types import FunctionType, ModuleType
+from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 from pypto_pro.dtypes import DataType
@@ -17,17 +17,48 @@ from pypto_pro.ir import build
 LANGUAGE = "pypto_pro.language"
 BUILTINS = frozenset({"len", "max", "min", "abs", "sum", "round", "int", "float", "bool", "list", "tuple", "range",
                       "isinstance", "type"})  # fmt: skip
+_SCALARS = (bool, int, float, Enum)
 _MISSING = object()
 
 
 @dataclass(eq=False)
 class Captures:
-    """What reading a kernel took from outside its text: module constants (name, printed value) as of the first look,
-    every name that was looked for, and the Python functions that ran to give constants."""
+    """What reading a kernel took from outside its text: constants that may change later (how they are reached, printed
+    value) as of the first look, every name that was looked for, and the Python functions that ran to give constants."""
 
     constants: dict[str, str] = field(default_factory=dict)
     names: set[str] = field(default_factory=set)
     called: list[Any] = field(default_factory=list)
+
+    def note(self, text: str, value: Any) -> None:
+        """Note a constant under the text that reaches it: `BLOCK`, `cfg.x`, `TABLE['k']`."""
+        if is_constant(value):
+            self.constants.setdefault(text, repr(value))
+
+    def note_part(self, owner: Any, value: Any, text: Callable[[], str | None]) -> None:
+        """Note a constant taken out of an object that is none itself and may hold another one later."""
+        if is_constant(value) and not is_constant(owner) and not _is_settled(owner):
+            found = text()
+            if found is not None:
+                self.note(found, value)
+
+    def ran(self, function: Any) -> None:
+        """Note a Python function that gave a constant, with the module constants it reads."""
+        self.called.append(function)
+        fn = function.__func__ if isinstance(function, MethodType) else function
+        if isinstance(fn, FunctionType):
+            for name in fn.__code__.co_names:
+                self.note(name, fn.__globals__.get(name))
+
+
+def is_constant(value: Any) -> bool:
+    """Whether a Python object is a compile-time constant: a number, an enum member, a dtype, a list or tuple of them."""
+    return isinstance(value, _SCALARS) or (isinstance(value, list | tuple) and all(map(is_constant, value)))
+
+
+def _is_settled(owner: Any) -> bool:
+    """Whether the members of an object are what they are for good: the language, enumerations."""
+    return is_language(owner) or (isinstance(owner, type) and issubclass(owner, Enum))
 
 
 @dataclass(eq=False)
@@ -47,14 +78,16 @@ class Closure:
     def find(self, name: str) -> Any:
         """The object of a name. KeyError when there is none. Constants of the module are noted as captured."""
         self.captured.names.add(name)
-        for where in (self.constants, self.enclosing):
-            if name in where:
-                return where[name]
+        if name in self.constants:
+            return self.constants[name]
+        if name in self.enclosing:
+            if isinstance(self.enclosing[name], list):  # the name stays what it was; its items may change
+                self.captured.note(name, self.enclosing[name])
+            return self.enclosing[name]
         value = self.module.get(name, _MISSING)
         if value is _MISSING:
             raise KeyError(name)
-        if isinstance(value, bool | int | float | tuple | list | Enum):
-            self.captured.constants.setdefault(name, repr(value))
+        self.captured.note(name, value)
         return value
 
     def names(self) -> Iterator[str]:

@@ -68,6 +68,7 @@ class _Evaluator:
     def __init__(self, ctx: Context) -> None:
         self.ctx = ctx
         self.bound: list[dict[str, Any]] = []  # comprehension variables
+        self.keys: dict[ast.Subscript, Any] = {}  # evaluated indices
         self.steps = 0
 
     def eval(self, node: ast.expr) -> Any:
@@ -77,10 +78,8 @@ class _Evaluator:
                 return value
             case ast.Name(id=name):
                 return self._name(name)
-            case ast.Attribute(value=base, attr=attr):
-                return self._attribute(self.eval(base), attr)
-            case ast.Subscript(value=base, slice=index):
-                return self.eval(base)[self._index(index)]
+            case ast.Attribute() | ast.Subscript():
+                return self._part(node)
             case ast.BinOp(left=left, op=op, right=right):
                 return self._binary(op, self.eval(left), self.eval(right))
             case ast.UnaryOp(op=op, operand=operand):
@@ -136,10 +135,33 @@ class _Evaluator:
             return getattr(builtins, name)
         raise NotConstant
 
-    def _attribute(self, base: Any, attr: str) -> Any:
-        if attr.startswith("__"):
+    def _part(self, node: ast.Attribute | ast.Subscript) -> Any:
+        owner = self.eval(node.value)
+        if isinstance(node, ast.Subscript):
+            key = self.keys[node] = self._index(node.slice)
+            found = owner[key]
+        elif node.attr.startswith("__"):
             raise NotConstant
-        return getattr(base, attr)
+        else:
+            found = getattr(owner, node.attr)
+        self.ctx.captured.note_part(owner, found, lambda: self._path(node))
+        return found
+
+    def _path(self, node: ast.expr) -> str | None:
+        """How a name outside the function leads to an evaluated object: `cfg.x['k'][2]`. None when none does."""
+        step: str | None
+        match node:
+            case ast.Name(id=name):
+                is_inside = name in self.ctx.frame.names or any(name in scope for scope in self.bound)
+                return None if is_inside else name
+            case ast.Attribute(value=base, attr=attr):
+                before, step = self._path(base), f".{attr}"
+            case ast.Subscript(value=base):
+                key = self.keys.get(node)
+                before, step = self._path(base), f"[{key!r}]" if type(key) in (bool, int, str) else None
+            case _:
+                return None
+        return None if before is None or step is None else before + step
 
     def _index(self, index: ast.expr) -> Any:
         if isinstance(index, ast.Slice):
@@ -186,7 +208,7 @@ class _Evaluator:
         keywords = {k.arg: self.eval(k.value) for k in node.keywords if k.arg is not None}
         if not self._may_call(function):
             raise NotConstant
-        self.ctx.captured.called.append(function)
+        self.ctx.captured.ran(function)
         if function is range:
             return self._bounded(range(*args))
         if function in (list, tuple, sum):

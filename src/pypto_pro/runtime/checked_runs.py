@@ -19,7 +19,7 @@ from pypto_pro.runtime.findings import as_finding
 from pypto_pro.runtime.notes import notes_of
 from pypto_pro.runtime.options import Options
 from pypto_pro.runtime.placement import placement_findings
-from pypto_pro.runtime.specialise import written_params
+from pypto_pro.runtime.specialise import Variant, written_params
 
 if TYPE_CHECKING:
     from pypto_pro.interp.checks import Checker
@@ -87,11 +87,12 @@ def schedules(chosen: Options) -> Iterator[tuple[str, int]]:
         yield "random", chosen.seed + k
 
 
-def run_checked(kernel: Kernel, launch: Launch, chosen: Options, looked: LookedAt) -> list[Diagnostic]:
+def run_checked(variant: Variant, launch: Launch, chosen: Options, looked: LookedAt) -> list[Diagnostic]:
     """Findings of all schedules together. Buffers hold the results of the last run."""
     from pypto_pro import interp
     from pypto_pro.interp.checks import Checker
 
+    kernel = variant.kernel
     before = _saved(kernel, launch) if chosen.schedules > 1 else []
     findings: dict[Any, Diagnostic] = {}
     for number, (schedule, seed) in enumerate(schedules(chosen)):
@@ -112,7 +113,7 @@ def run_checked(kernel: Kernel, launch: Launch, chosen: Options, looked: LookedA
         for finding in found:
             findings.setdefault(_key(finding), replayable(finding, schedule, seed))
     looked.conclude(kernel)
-    return placement_findings(kernel, [*findings.values(), *notes_of(kernel)])
+    return placement_findings(kernel, [*findings.values(), *notes_of(kernel, variant.watched)])
 
 
 @contextmanager

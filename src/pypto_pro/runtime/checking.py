@@ -15,12 +15,12 @@ from typing import Any
 from pypto_pro.diag import Diagnostic, Severity
 from pypto_pro.diag.errors import ArgumentKindError, CheckError, DiagnosticError
 from pypto_pro.ir.launch import Launch
-from pypto_pro.ir.nodes import Kernel
 from pypto_pro.runtime import options
 from pypto_pro.runtime.checked_runs import LookedAt, run_checked
 from pypto_pro.runtime.findings import as_finding
 from pypto_pro.runtime.jit import JitKernel, Launcher
 from pypto_pro.runtime.options import Options
+from pypto_pro.runtime.specialise import Variant
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def check(launcher: Launcher | JitKernel, /, *args: Any, **kwargs: Any) -> Repor
         prepared = launcher.prepare(args, kwargs)
     except DiagnosticError as error:
         return rejected(error)
-    return report_of(prepared.variant.kernel, prepared.launch, chosen)
+    return report_of(prepared.variant, prepared.launch, chosen)
 
 
 def rejected(error: DiagnosticError) -> Report:
@@ -76,11 +76,11 @@ def rejected(error: DiagnosticError) -> Report:
     return Report(list(found), {"kernel": error.diagnostic.kernel, "ran": False})
 
 
-def report_of(kernel: Kernel, launch: Launch, chosen: Options) -> Report:
+def report_of(variant: Variant, launch: Launch, chosen: Options) -> Report:
     """Check one launch of a compiled kernel."""
     looked = LookedAt()
-    findings = run_checked(kernel, launch, chosen, looked)
-    return Report(findings, looked.as_dict(kernel, launch))
+    findings = run_checked(variant, launch, chosen, looked)
+    return Report(findings, looked.as_dict(variant.kernel, launch))
 
 
 # --- launches under options(check=True) -------------------------------------------------------------------------------
@@ -98,9 +98,9 @@ def collecting(take: Callable[[Report], None]) -> Iterator[None]:
         _collectors.remove(take)
 
 
-def launch(kernel: Kernel, values: Launch, chosen: Options) -> None:
+def launch(variant: Variant, values: Launch, chosen: Options) -> None:
     """A launch under checks: prints what was found. CheckError when there are errors."""
-    report = report_of(kernel, values, chosen)
+    report = report_of(variant, values, chosen)
     if _collectors:
         _collectors[-1](report)
         return

@@ -11,6 +11,7 @@ from pypto_pro.runtime import options, stored
 from pypto_pro.runtime.dependencies import Dependencies, describe, is_repeatable, names_read_by
 from pypto_pro.runtime.platform import resolve_arch
 from pypto_pro.runtime.specialise import Signature, Variant
+from pypto_pro.runtime.watch import watch
 
 if TYPE_CHECKING:
     from pypto_pro.frontend.closure import Captures
@@ -30,7 +31,7 @@ def make_variant(kernel: JitKernel, signature: Signature, key: Mapping[str, int]
             found = describe(kernel.source.fn, kernel.source.enclosing, names)
             entry = stored.read(stored.entry_key(text, found)) if found is not None else None
             if found is not None and entry is not None:
-                watched = tuple(w for w in found.constants if w.name in entry.captured)
+                watched = watch(entry.captured, found.scopes(kernel.source.enclosing))
                 return Variant(entry.kernel, frozenset(entry.written), watched, stored=entry)
     return _compiled(kernel, signature, key, text)
 
@@ -60,7 +61,8 @@ def _compiled(kernel: JitKernel, signature: Signature, key: Mapping[str, int] | 
     if found is not None and text is not None and _tells_all(kernel, before, found, captures, names):
         place = stored.entry_key(text, found)
         stored.remember(text, names)
-    variant = Variant.of(made, found.constants if found is not None else (), place)
+    scopes = found.scopes(enclosing) if found is not None else (enclosing, fn.__globals__)
+    variant = Variant.of(made, watch((text for text, _ in made.captured), scopes), place)
     variant.seconds_left = left
     return variant
 

@@ -30,8 +30,6 @@ import numpy as np
 OWN = "pypto_pro"
 MAX_OBJECTS = 20_000
 MAX_ARRAY_BYTES = 1 << 20
-CONSTANTS = (bool, int, float, tuple, list, Enum)
-"""Module variables of these types are constants to the front end."""
 ATOMS = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), type(NotImplemented))
 PURE_MODULES = frozenset({"math", "operator", "_operator", "itertools", "functools", "_functools"})
 PURE_BUILTINS = frozenset(
@@ -53,37 +51,23 @@ class _Opaque(Exception):
 
 
 @dataclass(frozen=True)
-class Watched:
-    """A module constant as it was: looked at again at every launch."""
-
-    name: str
-    module: Mapping[str, Any]
-    value: Any
-    printed: str
-
-    def changed(self) -> str | None:
-        """What it is now, printed, when that differs; `(deleted)` when it is gone."""
-        now = self.module.get(self.name, self)
-        if now is self.value and not isinstance(now, list | tuple):
-            return None
-        printed = "(deleted)" if now is self else repr(now)
-        return None if printed == self.printed else printed
-
-
-@dataclass(frozen=True)
 class Dependencies:
     """The description of everything a compile may look at. `digest` differs when anything of it does."""
 
     digest: str
     names: frozenset[str]
     opaque: frozenset[str]
-    constants: tuple[Watched, ...]
     functions: tuple[FunctionType, ...]
 
     def cover(self, names: Iterable[str]) -> bool:
         """Whether the digest tells all that looking up these names can give."""
         looked = set(names)
         return looked <= self.names and not looked & self.opaque
+
+    def scopes(self, enclosing: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+        """Where the names of the functions are: the locals around the kernel, cells, modules."""
+        modules = {id(fn.__globals__): fn.__globals__ for fn in self.functions}
+        return [enclosing, *(dict(_cells(fn)) for fn in self.functions if fn.__closure__), *modules.values()]
 
 
 def describe(
@@ -175,16 +159,7 @@ class _Describer:
         seen = hashlib.sha256("\n".join(self.tokens).encode("utf-8", "surrogatepass"))
         for file in self.files:
             seen.update("".join([file, *linecache.getlines(file)]).encode("utf-8", "surrogatepass"))
-        modules = {id(fn.__globals__): fn.__globals__ for fn in self.functions}
-        constants = tuple(
-            Watched(name, module, value, repr(value))
-            for module in modules.values()
-            for name in sorted((self.words.keys() & module.keys()) - self.opaque)
-            if isinstance(value := module[name], CONSTANTS) and (id(module), name) in self.spaces
-        )
-        return Dependencies(
-            seen.hexdigest(), frozenset(self.words), frozenset(self.opaque), constants, tuple(self.functions)
-        )
+        return Dependencies(seen.hexdigest(), frozenset(self.words), frozenset(self.opaque), tuple(self.functions))
 
     def _chosen(self, names: Iterable[str]) -> list[str]:
         return sorted(name for name in names if self.only is None or name in self.only)

@@ -17,7 +17,7 @@ def run(variant: Variant, launch: Launch, options: Options) -> None:
     checks are on and find errors.
     """
     if options.check:
-        import_module("pypto_pro.runtime.checking").launch(variant.kernel, launch, options)
+        import_module("pypto_pro.runtime.checking").launch(variant, launch, options)
     elif options.executor == "native":
         native_code(variant).run(launch, options.threads)
     else:

@@ -1,18 +1,19 @@
-"""Notes of a check that need no run: ops without a lock, module constants that changed after the compile."""
+"""Notes of a check that need no run: ops without a lock, constants that changed after the compile."""
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Iterable
 from typing import Any
 
 from pypto_pro.analysis.unlocked import Unlocked, find_unlocked, has_ids
 from pypto_pro.diag import BY_KIND, CODES, Diagnostic
 from pypto_pro.ir.nodes import Kernel
+from pypto_pro.runtime.watch import Watched
 
 
-def notes_of(kernel: Kernel) -> list[Diagnostic]:
-    """All of them."""
-    return [*stale_captures(kernel), *missing_locks(kernel)]
+def notes_of(kernel: Kernel, watched: Iterable[Watched]) -> list[Diagnostic]:
+    """All of them. `watched`: the constants from outside that the kernel was compiled with."""
+    return [*stale_captures(kernel, watched), *missing_locks(kernel)]
 
 
 def _note(kind: str, message: str, kernel: Kernel, *spans: Any, notes: tuple[str, ...] = (), help: str | None = None,
@@ -21,20 +22,18 @@ def _note(kind: str, message: str, kernel: Kernel, *spans: Any, notes: tuple[str
     return Diagnostic(code.code, kind, code.severity, message, spans, notes, help, kernel=kernel.name)
 
 
-def stale_captures(kernel: Kernel) -> list[Diagnostic]:
-    """Module constants whose value differs from the one the variant was compiled with."""
-    module = next((m for m in list(sys.modules.values()) if getattr(m, "__file__", None) == kernel.span.file), None)
-    now: dict[str, Any] = vars(module) if module is not None else {}
+def stale_captures(kernel: Kernel, watched: Iterable[Watched]) -> list[Diagnostic]:
+    """Constants whose value differs from the one the variant was compiled with."""
     return [
         _note(
             "stale_capture",
-            f"global `{name}` is {now[name]!r} now, this variant was compiled with {then}", kernel,
-            kernel.span.labelled(f"compiled with {name} = {then}"),
+            f"{constant} is {now} now, this variant was compiled with {constant.printed}", kernel,
+            kernel.span.labelled(f"compiled with {constant.text} = {constant.printed}"),
             notes=("a specialisation reads constants once, when it is compiled; the device does the same",),
-            help=f"make `{name}` a parameter, a tiling key or tiling data",
+            help=f"make `{constant.text}` a parameter, a tiling key or tiling data",
         )
-        for name, then in kernel.captured
-        if name in now and repr(now[name]) != then
+        for constant in watched
+        if (now := constant.changed()) is not None
     ]
 
 

@@ -18,8 +18,8 @@ from pypto_pro.runtime.binding import StaticDims
 from pypto_pro.runtime.callsite import warn_at_caller
 
 if TYPE_CHECKING:
-    from pypto_pro.runtime.dependencies import Watched
     from pypto_pro.runtime.stored import Stored
+    from pypto_pro.runtime.watch import Watched
 
 
 class Signature(NamedTuple):
@@ -72,8 +72,8 @@ class DatatypeSchema:
 class Variant:
     """One compiled specialisation. `compiled` holds what each executor made of it, by executor name.
 
-    `watched` are the module constants it was compiled with; `key` names its place in the disk cache, None when it has
-    none or is there already; `stored` is what was found there. `seconds_left` bounds the native compile.
+    `watched` are the constants from outside that it was compiled with; `key` names its place in the disk cache, None
+    when it has none or is there already; `stored` is what was found there. `seconds_left` bounds the native compile.
     """
 
     read: Callable[[], Kernel]
@@ -90,8 +90,7 @@ class Variant:
     def of(cls, kernel: Kernel, watched: Iterable[Watched] = (), key: str | None = None) -> Variant:
         """The variant of IR that all passes have run over."""
         written = frozenset(i for i, p in enumerate(kernel.params) if p in written_params(kernel))
-        names = {name for name, _ in kernel.captured}
-        return cls(lambda: kernel, written, tuple(w for w in watched if w.name in names), key)
+        return cls(lambda: kernel, written, tuple(watched), key)
 
     @cached_property
     def kernel(self) -> Kernel:
@@ -99,13 +98,13 @@ class Variant:
         return self.read()
 
     def warn_stale(self, name: str) -> None:
-        """RuntimeWarning at the caller's line for module constants that changed after the compile, once a change."""
+        """RuntimeWarning at the caller's line for constants that changed after the compile, once a change."""
         for constant in self.watched:
             now = constant.changed()
-            if now is not None and (constant.name, now) not in self.told:
-                self.told.add((constant.name, now))
+            if now is not None and (constant.text, now) not in self.told:
+                self.told.add((constant.text, now))
                 warn_at_caller(
-                    f"global `{constant.name}` is {now} now; `{name}` was compiled with {constant.printed} and keeps "
+                    f"{constant} is {now} now; `{name}` was compiled with {constant.printed} and keeps "
                     "that to the end of this process, as on the device"
                 )
 

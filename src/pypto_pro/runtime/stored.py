@@ -69,7 +69,8 @@ def remember(text: str, names: frozenset[str]) -> None:
 
 @dataclass(frozen=True)
 class Stored:
-    """One entry as read: `written` are the indices of parameters the kernel writes, `captured` the module constants."""
+    """One entry as read: `written` are the indices of parameters the kernel writes, `captured` the constants
+    from outside, as text that reaches them."""
 
     written: tuple[int, ...]
     captured: tuple[str, ...]
