@@ -168,6 +168,29 @@ def test_ops_unknown_name() -> None:
     assert "did you mean 'pl.load'?" in done.output
 
 
+@pytest.mark.parametrize(("typed", "near"), [("addd", "pl.add"), ("vf.addd", "vf.add"), ("lod", "pl.load")])
+def test_ops_offers_the_nearest_name(typed: str, near: str) -> None:
+    assert f"did you mean '{near}'?" in run("ops", typed).output
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 132, 200])
+def test_a_narrow_terminal_cuts_no_word(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    printed = io.StringIO()
+    terminal = Console(file=printed, width=width, force_terminal=True, color_system=None, highlight=False)
+    monkeypatch.setattr(tables, "console", lambda: terminal)
+    assert run("ops").exit_code == 0
+    heading, *lines = printed.getvalue().splitlines()
+    entries = json.loads(run("ops", "--json").output)
+    assert len(lines) == len(entries)
+    column = heading.index("what it does")
+    for line, entry in zip(lines, entries, strict=True):
+        assert len(line) <= width
+        shown, first = line[column:].rstrip(), (entry["doc"].splitlines() or [""])[0]
+        assert shown == first or f"{first} ".startswith(shown.removesuffix("…"))
+        if shown.endswith("…"):
+            assert first[len(shown) - 1 :][:1] in " ,;:("  # behind a whole word
+
+
 def test_pipe_and_section_rules_are_told_from_fixed_ones() -> None:
     entry = OpEntry("pl.x", (), None, lambda **operands: None, lambda **operands: None, "f")  # type: ignore[arg-type]
     facts = ops_command.to_json(entry)

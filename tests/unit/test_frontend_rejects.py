@@ -111,6 +111,9 @@ EXPRESSIONS = [
     ("while pl.constexpr(True):\n    pass", SYNTAX, "`if` and ternaries"),
     ("a = abs(n)", UNSUPPORTED, "constants only"),
     ("a = print", UNSUPPORTED, "not a value"),
+    ("print(n)", UNSUPPORTED, "pl.printf("),
+    ("a = float(n)", UNSUPPORTED, "n * 1.0"),
+    ("a = input()", UNSUPPORTED, "`input` of Python is not available in a kernel"),
     ("a = x.shape[n]", SYNTAX, "constant int"),
     ("a = x.shape[True]", SYNTAX, "constant int"),
     ("a = x.shape[2]", TYPE, "outside"),
@@ -287,7 +290,7 @@ ROWS = [*STATEMENTS, *EXPRESSIONS, *AGGREGATES]
 def test_rejected(body: str, kind: type[errors.ParserError], text: str) -> None:
     error = rejected(body)
     assert type(error) is kind, error
-    assert text in error.message
+    assert text in f"{error.message} {error.hint}"
     assert error.span is not None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -143,8 +144,8 @@ READ_ONLY.flags.writeable = False
         ({"x": 3}, ArgumentKindError, "`x` takes an array"),
         ({"x": [[0.0] * 8]}, ArgumentKindError, "found a list"),
         ({"x": np.float32(3)}, ArgumentKindError, "found a float32"),
-        ({"x": np.zeros(8, np.float32)}, ArgumentError, r"`x` has rank 2, found shape \(8,\)"),
-        ({"x": np.zeros((3, 9), np.float32)}, ArgumentError, "`x` has size 8 on axis 1"),
+        ({"x": np.zeros(8, np.float32)}, ArgumentError, r"`x` is declared with rank 2, found shape \(8,\)"),
+        ({"x": np.zeros((3, 9), np.float32)}, ArgumentError, "`x` is declared with size 8 on axis 1"),
         ({"x": np.zeros((0, 8), np.float32)}, ArgumentError, "size 0 on axis 0"),
         ({"x": np.zeros((3, 8))}, ArgumentKindError, "DT_FP32, found an array of float64"),
         ({"x": np.zeros((3, 8), ">f4")}, ArgumentKindError, "found an array of >f4"),
@@ -193,10 +194,19 @@ def test_pointers_take_strided_memory_up_to_its_last_element() -> None:
 
 
 def test_scalars_become_their_c_type() -> None:
-    values = bind_with(n=2**31, f=1e300, flag=False)
+    with pytest.warns(RuntimeWarning) as caught:
+        values = bind_with(n=2**31, f=1e300, flag=False)
+    told = [str(warning.message) for warning in caught]
+    assert told == [
+        "`n` is declared DT_INT32: 2147483648 arrives as -2147483648", "`f` is declared DT_FP32: 1e+300 arrives as inf",
+    ]  # fmt: skip
     assert values[2:5] == (-(2**31), float("inf"), False)
     assert bind_with(n=True)[2] == 1
-    assert bind_with(f=0.1)[3] == float(np.float32(0.1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # what is only rounded, or was infinite before, is nothing to tell
+        assert bind_with(f=0.1)[3] == float(np.float32(0.1))
+        assert bind_with(f=float("-inf"))[3] == float("-inf")
+        assert np.isnan(bind_with(f=float("nan"))[3])
 
 
 def test_half_scalars_cannot_be_passed() -> None:

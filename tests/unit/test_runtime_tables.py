@@ -47,7 +47,7 @@ MISTAKES: list[tuple[str, dict[str, Any], type[Exception], str]] = [
     # step, what is wrong, error, words of its message
     ("names", {"extra": 1}, TypeError, "unexpected keyword argument"),
     ("block_dim", {"blocks": 0}, ValueError, "block_dim must be an int above 0"),
-    ("shape", {"x": np.zeros((2, 5), np.float32)}, ValueError, "has size 4 on axis 1"),
+    ("shape", {"x": np.zeros((2, 5), np.float32)}, ValueError, "is declared with size 4 on axis 1"),
     ("dtype", {"z": np.zeros(4, np.int32)}, TypeError, "is declared DT_FP32"),
     ("datatype", {"datatype": {"q": pl.DT_FP16}}, ValueError, "the datatype of a launch names p"),
     ("compile", {}, Exception, "missing_name"),
@@ -278,7 +278,9 @@ def test_scalars_of_the_wrong_and_the_right_kind() -> None:
         scalars(1, 2, out)
     scalars(1.0, True, out)
     assert out.tolist() == [1.0, 1.0]
-    scalars(0.5, 2**32 + 3, out)  # wraps to its C type
+    with pytest.warns(RuntimeWarning, match=r"`i` is declared DT_INT32: 4294967299 arrives as 3") as caught:
+        scalars(0.5, 2**32 + 3, out)  # wraps to its C type
+    assert caught[0].filename == __file__
     assert out.tolist() == [0.5, 3.0]
     with pytest.raises(TypeError, match="INT32"):
         scalars(1.0, np.int32(3), out)
@@ -300,7 +302,7 @@ def test_dtypes_torch_does_not_have_are_not_checked() -> None:
 
 
 def test_an_axis_of_size_zero_is_refused() -> None:
-    with pytest.raises(ValueError, match="sizes are from 1"):
+    with pytest.raises(ValueError, match=r"takes sizes from 1 to \d+, found size 0 on axis 0"):
         dynamic(np.zeros((0, 3), np.float32))
 
 

@@ -68,8 +68,9 @@ def _find(name: str, entries: Iterable[OpEntry]) -> list[OpEntry]:
     if name in by_leaf:
         return list(by_leaf[name].values())
     near = nearest(name, by_name)
-    if near is None and (leaf := nearest(name.rsplit(".", 1)[-1], by_leaf)):
-        near = next(iter(by_leaf[leaf]))
+    if "." not in name or near is None:  # a bare `addd` is nearer to `add` of the language than to `vf.add`
+        leaf = nearest(name.rsplit(".", 1)[-1], by_leaf)
+        near = near if leaf is None else next((n for n in by_leaf[leaf] if n.startswith("pl.")), [*by_leaf[leaf]][0])
     raise click.UsageError(f"no operation '{name}'" + (f"; did you mean '{near}'?" if near else ""))
 
 
@@ -79,7 +80,8 @@ def _print_list(entries: list[OpEntry]) -> None:
         facts = to_json(entry)
         words = (entry.doc.splitlines() or [""])[0]
         rows.append((entry.name, entry.family, entry.kind, facts["pipe"] or "", facts["section"], entry.native, words))
-    print_table(("name", "family", "kind", "pipe", "section", "native", "what it does"), rows)
+    columns = ("name", "family", "kind", "pipe", "section", "native", "what it does")
+    print_table(columns, rows, spare=("native", "family", "kind", "section", "pipe"))
 
 
 def _print_entry(entry: OpEntry) -> None:

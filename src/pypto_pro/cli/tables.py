@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -11,6 +12,8 @@ from rich.text import Text
 PIPED_WIDTH = 2000
 GAP = 2  # cells between columns
 NARROWEST = 20
+READABLE = 44
+"""Cells of a last column that is worth more than the columns left out for it."""
 
 
 def console() -> Console:
@@ -20,22 +23,43 @@ def console() -> Console:
 
 
 def print_table(
-    headings: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None, wrap: bool = False
+    headings: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None, wrap: bool = False,
+    spare: Sequence[str] = (),
 ) -> None:
-    """Rows under headings, one line each; a narrow terminal cuts the last column, or wraps it if `wrap`."""
+    """Rows under headings, one line each; a narrow terminal first loses the columns `spare`, in their order, then cuts
+    the last column behind a word, or wraps it if `wrap`."""
     out = console()
-    body = [[Text(cell) for cell in row] for row in rows]
+    body, names = [tuple(row) for row in rows], list(headings)
+    for name in spare:
+        if out.width - sum(widths_of(names, body)[:-1]) - GAP * (len(names) - 1) < READABLE:
+            left_out = names.index(name)
+            body = [row[:left_out] + row[left_out + 1 :] for row in body]
+            names.remove(name)
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
-    widths = [max(Text(h).cell_len, *(row[i].cell_len for row in body), 1) for i, h in enumerate(headings)]
+    widths = widths_of(names, body)
     rest = out.width - sum(widths[:-1]) - GAP * (len(widths) - 1)
     widths[-1] = min(widths[-1], max(rest, NARROWEST))
-    for heading, width in zip(headings, widths, strict=True):
-        table.add_column(heading, no_wrap=not wrap, overflow="ellipsis", width=width)
+    for name, width in zip(names, widths, strict=True):
+        table.add_column(name, no_wrap=not wrap, overflow="ellipsis", width=width)
     for row in body:
-        table.add_row(*row)
+        table.add_row(*map(Text, row[:-1]), Text(row[-1] if wrap else behind_a_word(row[-1], widths[-1])))
     if out.is_terminal:
         out.print(table)
         return
     with out.capture() as capture:
         out.print(table)
     print("\n".join(line.rstrip() for line in capture.get().splitlines()))
+
+
+def widths_of(names: Sequence[str], body: Sequence[Sequence[str]]) -> list[int]:
+    """Cells that each column takes."""
+    return [max(*(cell_len(row[i]) for row in body), cell_len(name), 1) for i, name in enumerate(names)]
+
+
+def behind_a_word(text: str, width: int) -> str:
+    """A text cut to `width` cells, with an ellipsis, behind the last word that still fits."""
+    if cell_len(text) <= width:
+        return text
+    kept = set_cell_size(text, width - 1)
+    words, space, _ = kept.rpartition(" ") if text[len(kept.rstrip()) :][:1] not in ("", " ") else (kept, " ", "")
+    return (words if space else kept).rstrip(" ,;:(") + "…"

@@ -19,6 +19,19 @@ from pypto_pro.frontend.values import GroupValue, Value, describe
 from pypto_pro.ops.table import keys, lookup
 
 REGISTERS = "vf"
+_INSTEAD = {
+    "print": 'pl.printf("%d\\n", value) prints a scalar from the device, pl.dump_data(t) a tile or tensor',
+    "len": "the extents of a tensor are `t.shape[k]`, the valid extents of a tile `t.valid_shape[k]`",
+    "abs": "write `x if x >= 0 else -x` for a scalar, pl.abs(out, t) for a tile",
+    "sum": "add scalars in a loop; pl.sum reduces a tile",
+    "int": "a scalar is converted where it is stored; `a // b` divides integers",
+    "float": "an integer becomes FP32 in arithmetic with a float: `n * 1.0`",
+    "bool": "write `x != 0`",
+    "range": "a loop is `for i in pl.range(...)`",
+    "pow": "multiply; there is no run-time power",
+    "divmod": "write `a // b` and `a % b`",
+}
+"""What to write instead of a function of Python on run-time values."""
 
 
 def call(ctx: Context, node: ast.Call, hint: str | None) -> Value | None:
@@ -116,7 +129,8 @@ def _bare(ctx: Context, name: str, node: ast.Call, hint: str | None) -> Value | 
     if handler is not None:
         return handler(ctx, node, hint)
     if closure.is_builtin(name):
-        raise ctx.error(UnsupportedFeatureError, f"`{name}` of Python works on constants only", node)
+        found = "works on constants only" if name in closure.BUILTINS else "is not available in a kernel"
+        raise ctx.error(UnsupportedFeatureError, f"`{name}` of Python {found}", node, hint=_INSTEAD.get(name))
     raise expressions.undefined(ctx, name, node.func)
 
 

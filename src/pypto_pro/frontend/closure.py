@@ -52,7 +52,7 @@ class Captures:
 
 
 def is_constant(value: Any) -> bool:
-    """Whether a Python object is a compile-time constant: a number, an enum member, a dtype, a list or tuple of them."""
+    """Whether a Python object is a compile-time constant: a number, an enum member, a list or tuple of constants."""
     return isinstance(value, _SCALARS) or (isinstance(value, list | tuple) and all(map(is_constant, value)))
 
 

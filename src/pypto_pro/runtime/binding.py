@@ -7,6 +7,7 @@ Steps 1 and 2 and the order stand in `jit`; this module has the checks of one pa
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,7 +22,7 @@ from pypto_pro.frontend.signature import ParamKind, ParamSpec
 from pypto_pro.frontend.source import source_of
 from pypto_pro.ir.launch import ArgValue, BufferValue, TilingValue
 from pypto_pro.runtime.arrays import HostArray, Quick, host_array, quick_reader
-from pypto_pro.runtime.callsite import call_site
+from pypto_pro.runtime.callsite import call_site, warn_at_caller
 from pypto_pro.runtime.tilingdata import TilingLayout
 
 StaticDims = tuple[tuple[int, int, int], ...]
@@ -62,12 +63,12 @@ class ParameterBinder:
         shape, dims = host.shape, self.spec.dims
         if len(shape) != len(dims) and not (self.spec.open_ended and len(shape) > len(dims)):
             wanted = f"rank {len(dims)}" + (" or more" if self.spec.open_ended else "")
-            raise self._shape_error(f"has {wanted}, found shape {shape}")
+            raise self._shape_error(f"is declared with {wanted}, found shape {shape}")
         for axis, size in enumerate(shape):
             if not 0 < size < MAX_DIM:
-                raise self._shape_error(f"has size {size} on axis {axis}; sizes are from 1 to {MAX_DIM - 1}")
+                raise self._shape_error(f"takes sizes from 1 to {MAX_DIM - 1}, found size {size} on axis {axis}")
             if axis < len(dims) and isinstance(dims[axis], int) and size != dims[axis]:
-                raise self._shape_error(f"has size {dims[axis]} on axis {axis}, found shape {shape}")
+                raise self._shape_error(f"is declared with size {dims[axis]} on axis {axis}, found shape {shape}")
         return host
 
     def static_dims(self, shape: tuple[int, ...]) -> StaticDims:
@@ -119,7 +120,7 @@ class ParameterBinder:
         return BufferValue(host.address, host.size_bytes), host
 
     def scalar(self, value: Any) -> bool | int | float:
-        """A scalar argument converted to its C type. ArgumentKindError for a value of another kind."""
+        """A scalar argument converted to its C type, as C converts it. ArgumentKindError for a value of another kind."""
         dtype = self.spec.dtype
         assert dtype is not None
         kind = type(value)
@@ -128,11 +129,18 @@ class ParameterBinder:
         if kind is bool and (dtype is DataType.DT_BOOL or dtype.is_int()):
             return bool(value) if dtype is DataType.DT_BOOL else int(value)
         if kind is int and dtype.is_int():
-            return _wrap(value, dtype)
+            return self._told(value, _wrap(value, dtype))
         if kind is float and dtype.is_float():
-            return ctypes.c_float(value).value
+            return self._told(value, ctypes.c_float(value).value)
         hint = f"pass {float(value)!r}" if kind is int and dtype.is_float() else None
         raise self._kind_error(f"is declared {dtype.name}, found {value!r} ({kind.__name__})", hint)
+
+    def _told(self, value: float, arrives: float) -> bool | int | float:
+        """What arrives in the kernel; a RuntimeWarning when that is another number altogether."""
+        if arrives != value and (type(value) is int or math.isinf(arrives)):
+            assert self.spec.dtype is not None
+            warn_at_caller(f"`{self.name}` is declared {self.spec.dtype.name}: {value!r} arrives as {arrives!r}")
+        return arrives
 
     def tiling(self, value: Any) -> TilingValue:
         """The bytes of a tiling instance. ArgumentKindError for an object of another class; ArgumentError (arrays of a
@@ -237,7 +245,7 @@ class ArgumentBinder:
             if parameter.name in shapes:
                 shape = tuple(shapes[parameter.name])
                 if len(shape) < len(spec.dims) or (len(shape) > len(spec.dims) and not spec.open_ended):
-                    raise ValueError(f"`{parameter.name}` has rank {len(spec.dims)}, found shape {shape}")
+                    raise ValueError(f"`{parameter.name}` is declared with rank {len(spec.dims)}, found shape {shape}")
                 found += parameter.static_dims(shape)
             elif is_static:
                 raise ValueError(f"`{parameter.name}` has STATIC axes and needs a shape")

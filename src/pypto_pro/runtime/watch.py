@@ -18,7 +18,7 @@ Step = tuple[bool, Any]
 """(whether it is an attribute, its name or the key of a subscript)."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Watched:
     """A constant as it was. `text` is how the kernel reaches it, from the name `root` of `space`."""
 
@@ -36,7 +36,7 @@ class Watched:
 
     def changed(self) -> str | None:
         """What it is now, printed, when that differs; `(deleted)` when it is gone."""
-        now = _reach(self.space, self.root, self.steps)
+        now = _reach(self.space, self.root, self.steps) if self.steps else self.space.get(self.root, _GONE)
         if now is self.value and self.is_fixed:
             return None
         printed = "(deleted)" if now is _GONE else repr(now)
