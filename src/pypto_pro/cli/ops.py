@@ -70,7 +70,7 @@ def _find(name: str, entries: Iterable[OpEntry]) -> list[OpEntry]:
     near = nearest(name, by_name)
     if "." not in name or near is None:  # a bare `addd` is nearer to `add` of the language than to `vf.add`
         leaf = nearest(name.rsplit(".", 1)[-1], by_leaf)
-        near = near if leaf is None else next((n for n in by_leaf[leaf] if n.startswith("pl.")), [*by_leaf[leaf]][0])
+        near = near if leaf is None else min(by_leaf[leaf], key=lambda found: not found.startswith("pl."))
     raise click.UsageError(f"no operation '{name}'" + (f"; did you mean '{near}'?" if near else ""))
 
 

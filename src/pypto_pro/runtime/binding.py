@@ -120,7 +120,7 @@ class ParameterBinder:
         return BufferValue(host.address, host.size_bytes), host
 
     def scalar(self, value: Any) -> bool | int | float:
-        """A scalar argument converted to its C type, as C converts it. ArgumentKindError for a value of another kind."""
+        """A scalar argument converted to its C type as C does it. ArgumentKindError for a value of another kind."""
         dtype = self.spec.dtype
         assert dtype is not None
         kind = type(value)
