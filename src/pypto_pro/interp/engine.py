@@ -15,7 +15,7 @@ from pypto_pro.interp.debug import DebugSite
 from pypto_pro.interp.machine import Core, Instr, Machine, Pipe
 from pypto_pro.interp.memory import SimTensor, SimTile
 from pypto_pro.interp.services import ServiceSite
-from pypto_pro.interp.sites import Kind, OpSite, Overrun, Site, run_clipped
+from pypto_pro.interp.sites import IndexSite, Kind, OpSite, Overrun, Site, run_clipped
 from pypto_pro.interp.sync import UnitFlag, Waitable
 
 if TYPE_CHECKING:
@@ -212,6 +212,13 @@ class Engine:
             self.calls.out_of_bounds(instr, overrun, site)
         elif self.machine.observer is None:
             self.warner.warn(site, overrun)
+
+    def strayed(self, core: Core, site: IndexSite, index: int, trips: tuple[int, ...]) -> None:
+        """An index outside what it counts: told as `overran` tells."""
+        if self.calls.index_outside is not None:
+            self.calls.index_outside(core, site, index, trips)
+        elif self.machine.observer is None:
+            self.warner.stray(site, index)
 
     # --- waiting ------------------------------------------------------------------------------------------------
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from pypto_pro.diag.span import NOWHERE
 from pypto_pro.dtypes import DataType
 from pypto_pro.interp import scalars
-from pypto_pro.interp.sites import Site
+from pypto_pro.interp.sites import IndexSite, Site
 from pypto_pro.interp.structs import StructRef, leaf_index
 from pypto_pro.ir.nodes import (
     COMPARISONS,
@@ -47,13 +48,17 @@ from pypto_pro.ir.types import (
     TileType,
 )
 
+if TYPE_CHECKING:
+    from pypto_pro.interp.machine import Core
+
 MAX_DEPTH = 24
 """Levels of an expression written in place; Python takes 200 nested parentheses, and a level may open several."""
 
 
-def in_range(index: int, count: int) -> int:
-    """An index the device does not check, kept inside its array: element 0 stands for whatever lies outside."""
-    return index if 0 <= index < count else 0
+def outside(core: Core, site: IndexSite, index: int, trips: tuple[int, ...]) -> int:
+    """An index the device does not check: told, and the last one stands for it, as natively."""
+    core.machine.engine.strayed(core, site, index, trips)
+    return site.count - 1
 
 
 def range_(start: int, stop: int, step: int) -> range:
@@ -67,7 +72,7 @@ class Namespace:
     def __init__(self) -> None:
         self.sites: list[Site] = []
         self.globals: dict[str, Any] = {
-            "inf": math.inf, "nan": math.nan, "in_range": in_range, "range_": range_, "StructRef": StructRef,
+            "inf": math.inf, "nan": math.nan, "outside": outside, "range_": range_, "StructRef": StructRef,
         }  # fmt: skip
         for name in ("wrap", "c_div", "c_mod", "shift_left", "shift_right", "f_div", "f_floor_div", "f_mod", "to_int"):
             self.globals[name] = getattr(scalars, name)
@@ -90,6 +95,10 @@ class Expressions:
         self.captured = captured
         self.temporaries = 0
         self.level = 0
+        self.where = NOWHERE
+        """Where the statement being written stands."""
+        self.loops: tuple[Var, ...] = ()
+        """Its loops' variables."""
         self.before: Callable[[str], None] | None = None
         """Writes a line before the statement an expression belongs to; deep expressions are split there."""
 
@@ -137,9 +146,10 @@ class Expressions:
             case TileAttr():
                 return self.tile_attr(e)
             case Slot(group, index):
-                return f"{self.var(group)}[{self.index(index, group_depth(group))}]"
+                chosen = self.index(index, group_depth(group), f"group `{group.name}`")
+                return f"{self.var(group)}[{chosen}]"
             case Pick(index, options, _):
-                return f"({', '.join(self.expr(o) for o in options)},)[{self.index(index, len(options))}]"
+                return f"({', '.join(self.expr(o) for o in options)},)[{self.index(index, len(options), 'a tuple')}]"
             case Field(place):
                 return self.field(place)
         return self.address(e)
@@ -159,11 +169,15 @@ class Expressions:
                 return f"{self.expr(ptr)}.is_null"
         raise TypeError(f"not an expression: {e!r}")
 
-    def index(self, e: Expr, count: int) -> str:
-        """An index into `count` things; checked unless it is a constant inside."""
+    def index(self, e: Expr, count: int, of: str) -> str:
+        """An index into `count` things, named in words; checked unless it is a constant inside."""
         if isinstance(e, Const) and 0 <= e.value < count:
             return str(int(e.value))
-        return f"in_range({self.expr(e)}, {count})"
+        t = self.temp()
+        site = self.space.bind(IndexSite(self.where, tuple(v.name for v in self.loops), of, count), "I")
+        trips = "".join(f"{self.var(v)}, " for v in self.loops)
+        core = "vf.core" if self.captured else "core"
+        return f"({t} if 0 <= ({t} := {self.expr(e)}) < {count} else outside({core}, {site}, {t}, ({trips})))"
 
     def query(self, name: str) -> str:
         """A launch or thread coordinate: a local."""
@@ -278,9 +292,11 @@ class Expressions:
         at, count = leaf_index(struct, place.path)
         text = str(at)
         if isinstance(type_, StructArrayType) and place.index is not None:
-            text = f"{self.index(place.index, type_.length)} * {leaf_count(struct)} + {text}"
+            chosen = self.index(place.index, type_.length, f"struct array `{place.var.name}`")
+            text = f"{chosen} * {leaf_count(struct)} + {text}"
         if place.element is not None:
-            text = f"{text} + {self.index(place.element, count)}"
+            name = ".".join((place.var.name, *place.path))
+            text = f"{text} + {self.index(place.element, count, f'array `{name}`')}"
             count = 1
         return self.var(place.var), text, count
 

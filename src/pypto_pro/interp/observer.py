@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pypto_pro.interp.machine import Core, Instr, Machine
     from pypto_pro.interp.result import RunResult
-    from pypto_pro.interp.sites import Overrun, Site
+    from pypto_pro.interp.sites import IndexSite, Overrun, Site
     from pypto_pro.interp.sync import Counter, Credit, Flag, Mutex, UnitFlag
     from pypto_pro.ops.entry import Caution
 
@@ -43,6 +43,9 @@ class Observer:
 
         `site` is the op: the instruction's own, or one inside a vector function or SIMT launch.
         """
+
+    def index_outside(self, core: Core, site: IndexSite, index: int, trips: tuple[int, ...]) -> None:
+        """A run-time index lies outside the group, tuple or array it indexes; `trips` are the loops' values."""
 
     def cautioned(self, instr: Instr, caution: Caution) -> None:
         """An op runs, but something its author may rely on does not hold (`caution.kind`, `caution.message`)."""

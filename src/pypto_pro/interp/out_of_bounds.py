@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 
-from pypto_pro.interp.sites import Overrun, Site
+from pypto_pro.interp.sites import IndexSite, Overrun, Site
 from pypto_pro.ops.entry import Caution
 
 
@@ -22,11 +22,15 @@ class Warner:
         """Warn at the author's line, the first time it happens there."""
         self._once(site, overrun.operand, f"`{site.name}` {describe(overrun)}", OutOfBoundsWarning)
 
+    def stray(self, site: IndexSite, index: int) -> None:
+        """The same for an index outside what it counts."""
+        self._once(site, site.of, index_text(site, index), OutOfBoundsWarning)
+
     def caution(self, site: Site, caution: Caution) -> None:
         """The same for something its author relied on in vain."""
         self._once(site, caution.kind, f"`{site.name}`: {caution.message}", RuntimeWarning)
 
-    def _once(self, site: Site, what: str, text: str, category: type[Warning]) -> None:
+    def _once(self, site: Site | IndexSite, what: str, text: str, category: type[Warning]) -> None:
         span = site.span
         key = (span.file, span.line, what)
         if key not in self.seen:
@@ -40,3 +44,8 @@ def describe(overrun: Overrun) -> str:
     of = f" of `{overrun.name}`" if overrun.name else ""
     where = "its memory" if overrun.space == "GM" else overrun.space
     return f"{verb} bytes {overrun.low}..{overrun.high}{of}, past the end of {where} (0..{overrun.limit})"
+
+
+def index_text(site: IndexSite, index: int) -> str:
+    """What happened, as a sentence."""
+    return f"index {index} is outside {site.of} of {site.count}; the last one, {site.count - 1}, was taken"

@@ -119,6 +119,16 @@ class ShapeSite:
     loops: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class IndexSite:
+    """A run-time index of the text into `count` things, named in words; `loops` as in a `Site`."""
+
+    span: Span
+    loops: tuple[str, ...]
+    of: str
+    count: int
+
+
 @dataclass(slots=True, eq=False)
 class OpSite(Site):
     """An op of the table: `run(args)` applies its meaning to captured operands."""

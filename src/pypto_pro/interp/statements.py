@@ -6,6 +6,7 @@ from typing import Any, TypeGuard
 
 from pypto_pro.diag import Span
 from pypto_pro.diag.errors import ArgumentError
+from pypto_pro.diag.span import NOWHERE
 from pypto_pro.enums import PipeType
 from pypto_pro.interp.debug import DebugSite
 from pypto_pro.interp.expressions import Expressions, Namespace
@@ -135,6 +136,7 @@ class Statements:
 
     def statement(self, stmt: Stmt) -> None:
         """Any statement."""
+        self.text.where, self.text.loops = stmt.span or NOWHERE, self.loops
         if self.reads_spr(stmt):
             self.wait(self.drain_vector, f"({self.text.space.bind(PipeType.V, 'pipe')},)")
             self.emit("q_spr = core.vector_state.ar")

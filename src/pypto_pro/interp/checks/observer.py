@@ -21,6 +21,7 @@ from pypto_pro.interp.checks.counters import Counters
 from pypto_pro.interp.checks.definedness import Definedness
 from pypto_pro.interp.checks.ending import Ending
 from pypto_pro.interp.checks.ids import Ids
+from pypto_pro.interp.checks.indices import stray
 from pypto_pro.interp.checks.mem_bars import MemBars
 from pypto_pro.interp.checks.messages import Messages
 from pypto_pro.interp.checks.outputs import Outputs
@@ -37,9 +38,9 @@ from pypto_pro.interp.sites import Kind, OpSite, Site
 from pypto_pro.ir.nodes import Debug, Kernel
 
 if TYPE_CHECKING:
-    from pypto_pro.interp.machine import Instr, Machine
+    from pypto_pro.interp.machine import Core, Instr, Machine
     from pypto_pro.interp.result import RunResult
-    from pypto_pro.interp.sites import Overrun
+    from pypto_pro.interp.sites import IndexSite, Overrun
     from pypto_pro.interp.sync import Counter, Credit, Flag, Mutex, UnitFlag
     from pypto_pro.ops.entry import Caution
 
@@ -182,6 +183,9 @@ class Checker(Observer):
 
     def out_of_bounds(self, instr: Instr, overrun: Overrun, site: Site) -> None:
         self.bounds.overrun(instr, overrun, site)
+
+    def index_outside(self, core: Core, site: IndexSite, index: int, trips: tuple[int, ...]) -> None:
+        stray(self.book, core, site, index, trips)
 
     def undefined_bytes(self, instr: Instr, address: int, size: int) -> NDArray[np.bool_] | None:
         return self.defined.calls.undefined_bytes(instr, address, size)
