@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pytest
 
+import pypto_pro
 from ops import vf_model as model
 from ops.vf_model import Reg
 from ops.vf_programs import Program, random_mask, random_reg
 from pypto_pro.dtypes import DataType as D
+from pypto_pro.enums import VFRoundMode
+from pypto_pro.numerics import convert, decode
+from unit.kernel_text import module
 
 FIVE = ("CAST_RINT", "CAST_ROUND", "CAST_FLOOR", "CAST_CEIL", "CAST_TRUNC")
 ANY, OFF, BOTH = ("",), ("", "OFF"), ("", "OFF", "ON")
@@ -93,3 +100,92 @@ def test_halves_of_two_conversions_join() -> None:
     parts = [model.astype(r, on, F16, k, "CAST_RINT", False).codes for k, r in enumerate((a, b))]
     p.check(joined, Reg(F16, [x | y for x, y in zip(*parts, strict=True)]), "joined halves")
     p.agree()
+
+
+# --- every element of at most 16 bits, natively ----------------------------------------------------------------------
+
+REGISTERS = 32
+"""Registers of source elements a kernel takes at once."""
+
+
+def chunks_of_kernels(source: D) -> list[list[tuple[D, str, str]]]:
+    """(target, mode, saturation) of a source, as many a kernel as results fit beside the source."""
+    rows = [
+        (target, mode, saturate)
+        for (own, target), (_, modes, saturations) in ROWS.items()
+        for mode in modes for saturate in saturations if own is source and saturate != "OFF"
+    ]
+    return [rows[k : k + 20] for k in range(0, len(rows), 20)]
+
+
+def conversions(source: D, rows: list[tuple[D, str, str]]) -> Any:
+    """A kernel that converts `REGISTERS` registers in all these ways, part ZERO."""
+    lines = []
+    for k, (target, mode, saturate) in enumerate(rows):
+        keywords = f"dtype=pl.{target.name}" + (f", round_mode=pl.VFRoundMode.{mode}" if mode else "")
+        keywords += f", saturate=pl.SaturateMode.{saturate}" if saturate else ""
+        lines.append(f"        v{k} = vf.astype(r, on, {keywords})")
+        lines.append(f"        vf.store_align(dst + {k * REGISTERS * 256}, v{k}, on, 256 * i)")
+    body = "\n".join(lines)
+    return module(f"""
+@pl.vector_function
+def ops(src, dst):
+    on = vf.create_mask(dtype=pl.DT_UINT8)
+    for i in pl.range(0, {REGISTERS}):
+        r = vf.load_align(src, 256 * i, dtype=pl.{source.name})
+{body}
+
+@pl.jit(auto_mutex=True)
+def k(x: pl.Tensor[[{REGISTERS}, 256], pl.DT_UINT8], y: pl.Tensor[[{len(rows) * REGISTERS}, 256], pl.DT_UINT8]):
+    a = pl.make_tile_group(type=pl.TileType(shape=[{REGISTERS}, 256], dtype=pl.DT_UINT8), addrs=0, mutex_ids=[0])
+    b = pl.make_tile_group(
+        type=pl.TileType(shape=[{len(rows) * REGISTERS}, 256], dtype=pl.DT_UINT8), addrs={REGISTERS * 256},
+        mutex_ids=[1])
+    with pl.section_vector():
+        pl.load(a.current(), x, [0, 0])
+        ops(a.current(), b.current())
+        pl.store(y, b.current(), [0, 0])
+""")["k"]
+
+
+def placed(lanes: np.ndarray, source: D, target: D, mode: str, saturate: str) -> np.ndarray:
+    """Bytes of the results of registers [n, lanes] in part ZERO (section 6 of the vector function text)."""
+    rule = VFRoundMode[mode] if mode else None
+    clamp = True if saturate == "ON" else None
+    if target.bits() == 4:
+        codes = convert(lanes, source, target, rule, clamp, "register")
+        made = np.zeros((len(lanes), 64, 4), np.uint8)
+        made[:, :, 0] = codes[:, 0::2] | codes[:, 1::2] << 4
+    elif target.nbytes > source.nbytes:
+        ratio = target.nbytes // source.nbytes
+        made = convert(lanes[:, ::ratio], source, target, rule, clamp, "register")
+    else:
+        made = np.zeros((*lanes.shape, source.nbytes // target.nbytes), target.bits_dtype)
+        made[:, :, 0] = convert(lanes, source, target, rule, clamp, "register")
+    return np.ascontiguousarray(made).reshape(len(lanes), -1).view(np.uint8)
+
+
+def alike(found: np.ndarray, wanted: np.ndarray, target: D) -> bool:
+    """Equal bytes, any NaN for another."""
+    if target not in (BF, F16, F32):
+        return np.array_equal(found, wanted)
+    a, b = found.view(target.bits_dtype), wanted.view(target.bits_dtype)
+    return bool(np.all((a == b) | (np.isnan(decode(a, target)) & np.isnan(decode(b, target)))))
+
+
+@pytest.mark.parametrize("source", [s for s in SOURCES if 4 < s.bits() <= 16], ids=lambda d: d.name)
+def test_every_element_natively(source: D) -> None:
+    """All codes through every pair, mode and saturation; `convert`, the meaning, is exhausted in its own tests."""
+    times = 4 // source.nbytes  # a widening to 32 bits reads one lane of that many
+    codes = np.repeat(np.arange(1 << source.bits(), dtype=source.bits_dtype), times)
+    registers = np.resize(codes, (max(codes.size * source.nbytes // 256, REGISTERS), 256 // source.nbytes))
+    for rows in chunks_of_kernels(source):
+        kernel = conversions(source, rows)
+        for start in range(0, len(registers), REGISTERS):
+            lanes = registers[start : start + REGISTERS]
+            x, y = lanes.view(np.uint8), np.zeros((len(rows) * REGISTERS, 256), np.uint8)
+            with pypto_pro.options(executor="native", check=False):
+                kernel[None, 1](x, y)
+            for (target, mode, saturate), found in zip(rows, y.reshape(-1, REGISTERS, 256), strict=True):
+                wanted = placed(lanes, source, target, mode, saturate)
+                assert alike(found, wanted, target), (target, mode, saturate, start)
