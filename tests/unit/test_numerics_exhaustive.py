@@ -1,4 +1,4 @@
-"""Every element of at most 16 bits: into every format with every mode and saturation, and through every conversion pair.
+"""Every element of at most 16 bits: into every format with every mode and saturation, and through every pair.
 
 The model is a search among the values of the target's codes, which `test_numerics_formats` checks one by one; it
 shares no rounding with the encoders.
