@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import linecache
+import math
 import os
 import resource
 import signal
@@ -31,8 +32,11 @@ from pypto_pro.runtime.jit import JitKernel
 ANSWERS = (ParserError, ArgumentError, ArgumentKindError, StuckError, PlacementError, CheckError)
 OURS = (AssertionError, KeyError, AttributeError, NameError, RecursionError, StopIteration, IndexError)
 PACKAGE = os.path.dirname(pypto_pro.__file__)
+HOST_CALL = "runs inside a kernel only"
+"""In the answer to a device operation in host code, here mostly annotations."""
 LAUNCH_SECONDS = 3
 MEMORY_BYTES = 6 << 30
+MOST_ELEMENTS = 1 << 26
 DYNAMIC_SIZE = 64
 
 
@@ -64,6 +68,9 @@ def _defined(code: types.CodeType, module: types.ModuleType) -> dict[str, Any]:
         exec(code, vars(module))
     except (TypeError, ValueError, AttributeError) as error:
         return {"answer": f"{type(error).__name__} at definition"}
+    except RuntimeError as error:
+        answer = {"answer": f"{type(error).__name__} at definition"}
+        return answer if HOST_CALL in str(error) else answer | {"problem": trace(error)}
     except BaseException as error:
         answer = {"answer": f"{type(error).__name__} at definition"}
         ours = any(f.filename.startswith(PACKAGE) for f in traceback.extract_tb(error.__traceback__))
@@ -138,8 +145,10 @@ def argument(spec: ParamSpec) -> Any:
 
 
 def array(dtype: DataType, shape: tuple[int, ...]) -> Any:
-    """Small numbers of a dtype."""
+    """Small numbers of a dtype; a shape no machine holds becomes strides the launch refuses."""
     kind = np.dtype(np.uint8) if dtype.numpy is None else dtype.numpy
+    if math.prod(shape) > MOST_ELEMENTS:
+        return np.broadcast_to(np.zeros(1, kind), shape)
     return (np.arange(int(np.prod(shape))) % 5).astype(kind).reshape(shape)
 
 
