@@ -37,16 +37,21 @@ def change(k: Emitter, source: DataType, target: DataType, way_out: Exit) -> Cha
     """What an exit does to accumulator lanes; None when their bits leave as they are."""
     if way_out.scale is None:
         if not way_out.relu:
-            return None if source is target else lambda lanes, _: lanes
+            return None if source is target else lambda lanes, _: one_nan(lanes)
         return lambda lanes, _: _relu(lanes)
 
     def scaled(lanes: Lanes, column: Scalar) -> Lanes:
         words = _channel_words(k, way_out.scale, column, lanes.count) if isinstance(way_out.scale, Tile) else None
         factor = _scalar_factor(k, way_out.scale, lanes.count) if words is None else _channel_factor(words)
         result = lanes.to(D.DT_FP32) * factor
-        return _fitted(_relu(result) if way_out.relu else result, target, words)
+        return _fitted(_relu(result) if way_out.relu else one_nan(result), target, words)
 
     return scaled
+
+
+def one_nan(lanes: Lanes) -> Lanes:
+    """FP32 lanes with every NaN as conversions make it; others unchanged."""
+    return (lanes == lanes).select(lanes, float("nan")) if lanes.dtype.is_float() else lanes
 
 
 def _relu(lanes: Lanes) -> Lanes:

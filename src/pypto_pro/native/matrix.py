@@ -244,8 +244,7 @@ class MatrixEngine(Emitter):
     ) -> Any:
         """dst = lhs @ rhs (+ bias over rows, or + dst when accumulating), packed for the run-time m and n.
 
-        scales: E8M0 factors of lhs and rhs, one for 32 elements of K. Codes so large that a scaled element could pass
-        the FP32 range are left to the op's meaning.
+        scales: E8M0 factors of lhs and rhs, one for 32 elements of K.
         """
         code, box = self.code, elements_per_block(lhs.dtype)
         m, k, n = lhs.vr, lhs.vc, rhs.vc
@@ -261,39 +260,44 @@ class MatrixEngine(Emitter):
             self.require(k > 0)
             if scales is not None:
                 self._check_scales(scales, (rows, columns), k)
+            null = ir.Constant(PTR, None)
+            first = self.pointer(bias) if bias is not None else null if accumulate else self._zeros()
             scratch = code.at(code.load(PTR, self.core, CORE["arena"]), frames.ARENA_SCRATCH)
             left, right = scratch, code.at(scratch, frames.SCRATCH_BYTES // 2)
             code.call(f"mm_left_{lhs.dtype.to_string()}", VOID, [self.pointer(lhs), left, (rows * depth).value])
             sizes = [depth.value, columns.value]
             code.call(f"mm_right_{rhs.dtype.to_string()}", VOID, [self.pointer(rhs), right, *sizes])
-            if scales is not None:
-                groups = (k // mx_scales.GROUP).value
-                factors = [self.pointer(scale) for scale in scales]
-                code.call(f"mm_scale_left_{box}", VOID, [left, factors[0], rows.value, groups])
-                code.call("mm_scale_right", VOID, [right, factors[1], columns.value, groups, depth.value])
-            args = [left, right, self.pointer(dst), m.value, k.value, n.value, self._first(bias, accumulate)]
-            code.call(f"mm_product_{lhs.dtype.to_string()}", VOID, args)
+            args = [left, right, self.pointer(dst), m.value, k.value, n.value, first]
+            product = f"mm_product_{lhs.dtype.to_string()}"
+            if scales is None:
+                code.call(product, VOID, args)
+                return None
+            groups = (k // mx_scales.GROUP).value
+            a, b = (self.pointer(scale) for scale in scales)
+            moderate = code.all_of(*(
+                code.call("mm_scale_fits", I1, [codes, lines.value, groups]) for codes, lines in ((a, m), (b, n))
+            ))
+            with code.b.if_else(moderate) as (yes, no):
+                with yes:
+                    code.call(f"mm_scale_left_{box}", VOID, [left, a, rows.value, groups])
+                    code.call("mm_scale_right", VOID, [right, b, columns.value, groups, depth.value])
+                    code.call(product, VOID, args)
+                with no:  # a scaled element could pass the FP32 range
+                    code.call(f"mm_scale_product_{box}", VOID, [*args, a, b])
         return None
 
     def _check_scales(self, scales: tuple[Tile, Tile], lines: tuple[Scalar, Scalar], k: Scalar) -> None:
-        """Scales for whole pairs of groups, inside their memories, small enough to scale elements in FP32."""
+        """Scales for whole pairs of groups, inside their memories."""
         self.require(k % (2 * mx_scales.GROUP) == 0)
         for scale, count in zip(scales, lines, strict=True):
-            size = count * (k // mx_scales.GROUP)
-            self.require(self._holds(scale, size))
-            fits = self.code.call("mm_scale_fits", I1, [self.pointer(scale), size.value])
-            self.require(Scalar(self.code, fits, D.DT_BOOL))
+            self.require(self._holds(scale, count * (k // mx_scales.GROUP)))
 
     def _holds(self, tile: Tile, size: Scalar) -> Scalar:
         """Whether `size` bytes from the tile's address lie inside its space."""
         return Scalar(self.code, ((tile.addr >= 0) & (tile.addr + size <= self.capacity(tile))).value, D.DT_BOOL)
 
-    def _first(self, bias: Tile | None, accumulate: bool) -> Value:
-        """What is added to every row: a bias, zeros, or null for the old accumulator."""
-        if bias is not None:
-            return self.pointer(bias)
-        if accumulate:
-            return ir.Constant(PTR, None)
+    def _zeros(self) -> Value:
+        """Zeros, which a product that does not accumulate adds to every row."""
         arena = self.code.load(PTR, self.core, CORE["arena"])
         return self.code.at(arena, frames.ARENA_ZEROS)
 

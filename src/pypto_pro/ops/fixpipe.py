@@ -59,7 +59,7 @@ def exit_bits(
     if scale is None:
         return np.asarray(numerics.encode(_relu(values, relu), dtype, RoundMode.CAST_RINT))
     word = _words(scale, values.shape[1], dtype)
-    result = _relu(values.astype(np.float32) * word.scale, relu)
+    result = one_nan(_relu(values.astype(np.float32) * word.scale, relu))
     if dtype is D.DT_INT8:
         rounded = np.rint(result.astype(np.float64) + word.offset)
         low, high = np.where(word.signed, -128, 0), np.where(word.signed, 127, 255)
@@ -67,6 +67,13 @@ def exit_bits(
         codes: Array = whole.astype(np.int64).astype(np.uint8)
         return codes
     return np.asarray(numerics.encode(result, dtype, RoundMode.CAST_RINT, saturate=True, keep_nan=dtype is D.DT_FP16))
+
+
+def one_nan(values: Array) -> Array:
+    """Float values with every NaN as conversions make it (numerics 1): which of its bits arithmetic keeps is the
+    host's business."""
+    nan = np.isnan(values)
+    return np.asarray(np.where(nan, values.dtype.type(np.nan), values)) if nan.any() else values
 
 
 def _relu(values: Array, relu: ReluPreMode | None) -> Array:

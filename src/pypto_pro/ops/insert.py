@@ -15,7 +15,7 @@ from pypto_pro.ops import rules
 from pypto_pro.ops.builder import Builder, NativeTile
 from pypto_pro.ops.entry import Access, Box, Effect, Requirement, Role, Section, defop
 from pypto_pro.ops.extents import least, most, up
-from pypto_pro.ops.operands import Offsets, ScalarInfo, TileArg, TileInfo, tile
+from pypto_pro.ops.operands import Offsets, ScalarInfo, TileArg, TileInfo, tile, tile_geometry
 
 D, L = DataType, TensorLayout
 InsertTarget = Annotated[TileArg, tile(Role.INOUT, MemorySpace.Mat)]
@@ -152,10 +152,14 @@ def _(k: Builder, dst_tile: NativeTile, src_tile: NativeTile, offset: tuple[Any,
 
 
 def lower_parts(k: Builder, dst: NativeTile, src: NativeTile, offset: tuple[Any, Any]) -> Any:
-    """Native code of an insert that stays inside its destination; its meaning does the others."""
+    """Native code of an insert that stays inside the bytes of its destination; the meaning of others reports it."""
     part = whole(dst, src, offset)
     target, (rows, cols) = part.target, dst.type.shape
-    k.require(k.scalar(target.r0) + target.rows <= rows, k.scalar(target.c0) + target.cols <= cols)
+    below, right = k.scalar(target.r0) + target.rows, k.scalar(target.c0) + target.cols
+    inside = (below <= rows) & (right <= cols)
+    if layouts.is_fractal(layout(dst)):  # lines past the last one of a block walk into the next block
+        inside = layouts.offset(tile_geometry(dst.type), below - 1, right - 1) < rows * cols
+    k.require((src.vr == 0) | (src.vc == 0) | inside)
     return k.copy_box(dst, target, src, part.source, transposed=part.transposed)
 
 

@@ -23,6 +23,7 @@ from pypto_pro.ops.fixpipe import (
     exit_bits,
     exit_of,
     exit_values,
+    one_nan,
     scale_access,
 )
 from pypto_pro.ops.insert import check_offset, check_pair, copy_part, layout, lower_parts, offset_facts, parts, touched
@@ -109,7 +110,7 @@ def move(
         if src_tile.type.space is S.Acc:
             bits = exit_bits(exit_values(src_tile, bits), dst_tile.dtype, scale, relu_pre_mode)
         elif src_tile.dtype is not dst_tile.dtype:  # Mat -> Bias widens to FP32
-            bits = numerics.encode(numerics.decode(bits, src_tile.dtype), dst_tile.dtype)
+            bits = numerics.encode(one_nan(numerics.decode(bits, src_tile.dtype)), dst_tile.dtype)
         holder = dst_tile if step.sub is None else dst_tile.on(step.sub)
         holder.put_bits(bits, target.r0, target.c0, row_extent=target.row_extent, col_extent=target.col_extent)
 

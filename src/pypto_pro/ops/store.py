@@ -21,6 +21,7 @@ from pypto_pro.ops.fixpipe import (
     exit_bits,
     exit_of,
     exit_values,
+    one_nan,
     scale_access,
 )
 from pypto_pro.ops.movement import by_space
@@ -74,7 +75,8 @@ def atomic_add(old: Array, new: Array, dtype: DataType) -> Array:
     """Element-wise add at the destination: INT8 saturates, INT16/INT32 wrap, floats round once per add."""
     if dtype is DataType.DT_INT8:
         return np.clip(old.astype(np.int16) + new.astype(np.int16), -128, 127).astype(np.int8)
-    return np.asarray(old + new)
+    total = np.asarray(old + new)
+    return one_nan(total) if dtype.is_float() else total
 
 
 @defop("pl.store", pipe=store_pipe, section=lambda src_tile, **_: by_space(src_tile), family="move.gm_out", copies=True)

@@ -18,9 +18,7 @@ from pypto_pro.ops.operands import TileArg, TileInfo, VecIn, VecOut, tile
 from pypto_pro.ops.vec_lowering import (
     RAW,
     VectorBuilder,
-    bytes_of,
     fill_rectangle,
-    map_rectangle,
     raw,
     retyped,
 )
@@ -70,7 +68,6 @@ def _(k: VectorBuilder, out: NativeTile, src: NativeTile) -> Any:
     rows, cols = out.type.shape
     turned = retyped(out, RAW[out.dtype.nbytes], (cols, rows), TensorLayout.DN)
     box = Box(0, 0, src.vr, src.vc)
-    k.require(k.disjoint(out, bytes_of(out, src.vc, src.vr), src, bytes_of(src, src.vr, src.vc)))
     return k.copy_box(turned, box, raw(src), box)
 
 
@@ -187,12 +184,10 @@ def _(k: VectorBuilder, out: NativeTile, src: NativeTile, mode: FillPadMode) -> 
         return lower_mat_pad(k, out, src)
     target, source = raw(out), raw(src)
     rows = most(out.vr, src.vr)
-    if mode is not FillPadMode.INPLACE:
-        k.require(k.fits(source, src.vr, src.vc))
-        k.require(k.disjoint(target, bytes_of(target, rows, out.type.cols), source, bytes_of(source, src.vr, src.vc)))
     k.require(k.fits(target, rows, out.type.cols))
     if mode is not FillPadMode.INPLACE:
-        map_rectangle(k, target, (source,), lambda x: x, 0, 0, src.vr, src.vc)
+        box = Box(0, 0, src.vr, src.vc)
+        k.copy_box(target, box, source, box)
     pattern = numerics.pad_bits(out.dtype, pad_of(out))
     if pattern is not None:
         for box in pad_boxes(out, src):
