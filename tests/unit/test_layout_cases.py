@@ -9,10 +9,13 @@ import pytest
 import yaml
 
 from pypto_pro.diag import Severity
+from pypto_pro.diag.errors import ParserTypeError
 from pypto_pro.memory.advice import advise
 from pypto_pro.memory.check import LayoutReport, check_layout
+from pypto_pro.memory.extract import design_of_kernel
 from pypto_pro.memory.finding import LayoutFinding
 from pypto_pro.memory.plan_file import design_of
+from pypto_pro.runtime.inspect import find_kernel, kernel_ir, load_file
 
 CASES = yaml.load((Path(__file__).parents[1] / "data" / "layout-cases.yaml").read_text(), yaml.CSafeLoader)["cases"]
 TABLE_CASES = [c for c in CASES if not c.get("plan")]
@@ -74,6 +77,19 @@ def test_table_case(case: dict[str, Any]) -> None:
     ]
     assert proved == expect.get("reuse", [])
     assert report.ok is not bool(expect["errors"])
+
+
+@pytest.mark.parametrize("case", [named(c) for c in TABLE_CASES if "code" in c])
+def test_the_source_of_a_case(case: dict[str, Any], tmp_path: Path) -> None:
+    """Its TileTypes stand beside the kernel: fine to look at; a launch asks for them to be made inside."""
+    file = tmp_path / "source.py"
+    file.write_text(case["code"])
+    kernel = find_kernel(load_file(str(file)), None)
+    report = check_layout(design_of_kernel(kernel_ir(kernel, to_run=False)))
+    check_table(report, case["expect"])
+    check_findings([f for f in report.findings if f.severity is Severity.ERROR], case["expect"]["errors"])
+    with pytest.raises(ParserTypeError, match="Unsupported closure variable type: TileType"):
+        kernel_ir(kernel)
 
 
 @pytest.mark.parametrize("case", [named(c) for c in PLAN_CASES])

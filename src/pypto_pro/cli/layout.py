@@ -129,7 +129,7 @@ def load_kernel(options: Options) -> Design:
     key: dict[str, Any] = {name: value for name, value in options.keys.items() if name not in dtypes}
     try:
         kernel = find_kernel(module, options.kernel)
-        ir = kernel_ir(kernel, None, key or None, options.shapes, dtypes or None)
+        ir = kernel_ir(kernel, None, key or None, options.shapes, dtypes or None, to_run=False)
     except DiagnosticError:
         raise  # a mistake in the kernel
     except (LookupError, ValueError, TypeError) as error:

@@ -7,7 +7,7 @@ import ast
 from pypto_pro.diag.errors import ParserSyntaxError, ParserTypeError, UnsupportedFeatureError
 from pypto_pro.diag.names import did_you_mean
 from pypto_pro.dtypes import DataType
-from pypto_pro.frontend import closure, elements, fields, groups, operators, order, pick, views
+from pypto_pro.frontend import elements, fields, groups, operators, order, outside, pick, views
 from pypto_pro.frontend.context import Context
 from pypto_pro.frontend.values import (
     ArrayValue,
@@ -35,9 +35,9 @@ _UINT32 = ScalarType(DataType.DT_UINT32)
 
 def attribute(ctx: Context, node: ast.Attribute) -> Value:
     """`value.attr`: of a kernel value, else of a Python object in the closure."""
-    outside = outer_object(ctx, node)
-    if outside is not None:
-        return _checked(ctx, closure.from_python(outside.value), node)
+    found = outer_object(ctx, node)
+    if found is not None:
+        return outside.value_of(ctx, found.value, node)
     if node.attr in ("shape", "valid_shape"):
         owner = ctx.evaluate(node.value)
         if is_tensor(owner) and node.attr == "shape":
@@ -46,12 +46,6 @@ def attribute(ctx: Context, node: ast.Attribute) -> Value:
             return _tile_shape(ctx, owner, node)
         return member(ctx, owner, node.attr, node)
     return member(ctx, ctx.evaluate(node.value), node.attr, node)
-
-
-def _checked(ctx: Context, value: Value, node: ast.AST) -> Value:
-    if isinstance(value, Foreign):
-        raise ctx.error(ParserTypeError, f"Unsupported closure variable type: {type(value.value).__name__}", node)
-    return value
 
 
 def outer_object(ctx: Context, node: ast.expr) -> Foreign | None:
@@ -115,7 +109,7 @@ def member(ctx: Context, owner: Value, name: str, node: ast.Attribute) -> Value:
             )
         case Static(inner) if inner is not None and not name.startswith("_"):
             if hasattr(inner, name) and not callable(getattr(inner, name)):
-                return _checked(ctx, closure.from_python(getattr(inner, name)), node)
+                return outside.value_of(ctx, getattr(inner, name), node)
     raise ctx.error(UnsupportedFeatureError, f"{describe(owner)} has no attribute `{name}`", node)
 
 

@@ -32,6 +32,13 @@ _INSTEAD = {
     "divmod": "write `a // b` and `a % b`",
 }
 """What to write instead of a function of Python on run-time values."""
+_NOT_OPS = {
+    "print": _INSTEAD["print"],
+    "reshape": "make a second tile with the other TileType at the same address: the bytes are shared",
+    "zeros": "pl.expands(t, 0) fills a tile",
+    "Vf": "import the class as `vf`: from pypto_pro.language import Vf as vf",
+}
+"""What to write instead of operations that the language does not have."""
 
 
 def call(ctx: Context, node: ast.Call, hint: str | None) -> Value | None:
@@ -89,7 +96,8 @@ def by_key(ctx: Context, key: str, node: ast.Call, hint: str | None) -> Value | 
 
 def _unknown(ctx: Context, key: str, node: ast.Call) -> ParserSyntaxError:
     known = [name for name in (*keys(), *handlers.handled()) if not name.startswith(f"{REGISTERS}.")]
-    error = ctx.error(ParserSyntaxError, f"unknown operation `pl.{key}`", node.func, hint=did_you_mean(key, known))
+    hint = _NOT_OPS.get(key) or did_you_mean(key, known)
+    error = ctx.error(ParserSyntaxError, f"unknown operation `pl.{key}`", node.func, hint=hint)
     error.__cause__ = AttributeError(f"pl has no operation {key!r}")
     return error
 

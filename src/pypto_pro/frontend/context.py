@@ -132,6 +132,7 @@ class Context:
     expanding: list[FunctionType] = field(default_factory=list)
     structs: dict[str, StructType] = field(default_factory=dict)
     captured: Captures = field(default_factory=Captures)
+    to_run: bool = True
     id_counts: dict[Var, int] = field(default_factory=dict)  # mutex ids carried by tile variables
     refs: dict[Var, Expr] = field(default_factory=dict)  # what a reference variable was bound to
     groups: dict[Var, Any] = field(default_factory=dict)

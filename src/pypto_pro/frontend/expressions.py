@@ -13,9 +13,9 @@ from pypto_pro.diag.errors import (
     UnsupportedFeatureError,
 )
 from pypto_pro.diag.names import did_you_mean
-from pypto_pro.frontend import access, calls, closure, conditions, operators, order, pyeval
+from pypto_pro.frontend import access, calls, closure, conditions, operators, order, outside, pyeval
 from pypto_pro.frontend.context import MAX_DEPTH, Context
-from pypto_pro.frontend.values import Foreign, Poison, Static, TupleValue, Value
+from pypto_pro.frontend.values import Poison, Static, TupleValue, Value
 from pypto_pro.ir import build
 
 RETRIED = (ParserTypeError, UndefinedVariableError, UnsupportedFeatureError)
@@ -63,22 +63,7 @@ def _as_python(ctx: Context, node: ast.expr, error: Exception) -> Value:
         found = pyeval.evaluate(ctx, node)
     except pyeval.NotConstant:
         raise error from None
-    try:
-        value = closure.from_python(found)
-    except OverflowError as overflow:
-        raise ctx.error(ParserTypeError, str(overflow), node) from None
-    check_usable(ctx, value, node)
-    return value
-
-
-def check_usable(ctx: Context, value: Value, node: ast.AST) -> None:
-    """Reject Python objects that mean nothing in a kernel, also inside tuples."""
-    match value:
-        case Foreign(inner):
-            raise ctx.error(ParserTypeError, f"Unsupported closure variable type: {type(inner).__name__}", node)
-        case TupleValue(items):
-            for item in items:
-                check_usable(ctx, item, node)
+    return outside.value_of(ctx, found, node)
 
 
 def _build(ctx: Context, node: ast.expr, hint: str | None) -> Value:
@@ -146,12 +131,7 @@ def read_name(ctx: Context, name: str, node: ast.AST) -> Value:
             raise ctx.error(value.error, value.message, node, hint=value.hint, labels=labels)
         return value
     if frame.scope.has(name):
-        try:
-            found = closure.from_python(frame.scope.find(name))
-        except OverflowError as error:
-            raise ctx.error(ParserTypeError, f"`{name}`: {error}", node) from None
-        check_usable(ctx, found, node)
-        return found
+        return outside.value_of(ctx, frame.scope.find(name), node, f"`{name}`: ")
     if closure.is_builtin(name):
         raise ctx.error(UnsupportedFeatureError, f"`{name}` of Python is not a value of a kernel", node)
     raise undefined(ctx, name, node)

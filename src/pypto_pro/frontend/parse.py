@@ -116,7 +116,10 @@ class _Reader:
     def _program(self, core: CoreKind) -> tuple[Block, set[CoreKind]]:
         fn = self.captured.fn
         constants = self.special.constants()
-        ctx = Context(core, self.captured.name, self.auto_mutex, _Hooks(), constants, captured=self.seen)
+        ctx = Context(
+            core, self.captured.name, self.auto_mutex, _Hooks(), constants, captured=self.seen,
+            to_run=self.special.to_run,
+        )  # fmt: skip
         body = inline.body_of(self.source)
         scope = closure.Closure(constants, self.captured.enclosing, fn.__globals__, self.seen)
         ctx.frames.append(Frame(FrameKind.KERNEL, fn.__name__, self.source, scope, Liveness(body, core)))

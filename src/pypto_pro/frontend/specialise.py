@@ -16,12 +16,14 @@ class Specialisation:
     """`static`: (parameter index, axis, size) of every STATIC axis and of every axis behind `...`.
 
     `key` are the tiling key fields, `datatypes` the dtype variables; both become constants of the kernel and its
-    helpers.
+    helpers. `to_run` is False for a kernel that is only looked at, which may use a TileType made outside of it; no
+    launch takes that.
     """
 
     static: tuple[tuple[int, int, int], ...] = ()
     key: Mapping[str, int] = field(default_factory=dict)
     datatypes: Mapping[str, DataType] = field(default_factory=dict)
+    to_run: bool = True
 
     def dims(self, index: int, spec: ParamSpec) -> tuple[int | None, ...]:
         """The dims of the tensor parameter at `index`: sizes, None for DYNAMIC. ValueError when a size is missing."""

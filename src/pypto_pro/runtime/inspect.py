@@ -69,11 +69,14 @@ def kernel_ir(
     key: Mapping[str, int] | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
     datatypes: Mapping[str, DataType] | None = None,
+    *,
+    to_run: bool = True,
 ) -> Kernel:
     """The IR of one variant behind a pass (None: all).
 
     Without a key the first legal one is taken; `shapes` are those of tensors with STATIC axes; `datatypes` as at a
-    launch. Raises ValueError and TypeError for a wrong signature, and what the front end raises.
+    launch, `to_run` as in `Specialisation`. Raises ValueError and TypeError for a wrong signature, and what the front
+    end raises.
     """
     schema = kernel.key_schema
     if schema is not None:
@@ -83,7 +86,7 @@ def kernel_ir(
     chosen: tuple[tuple[str, DataType], ...] = ()
     if kernel.dtype_schema is not None:
         chosen = kernel.dtype_schema.check(dict(datatypes or {}))
-    return kernel.compile(kernel.binder.static_from_shapes(shapes or {}), key, chosen, after)
+    return kernel.compile(kernel.binder.static_from_shapes(shapes or {}), key, chosen, after, to_run=to_run)
 
 
 def ir_text(

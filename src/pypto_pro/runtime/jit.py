@@ -221,11 +221,11 @@ class JitKernel:
 
     def compile(
         self, static: StaticDims, key: Mapping[str, int] | None, datatypes: tuple[tuple[str, DataType], ...],
-        after: str | None = None, captures: Captures | None = None,
+        after: str | None = None, captures: Captures | None = None, *, to_run: bool = True,
     ) -> Kernel:
         """Read the source for one signature and run the passes (up to `after` only, when given).
 
-        `captures` is told what was read from outside the source.
+        `captures` is told what was read from outside the source; `to_run` as in `Specialisation`.
         """
         resolve_arch(self.options.arch)
         if self.options.pipeline is not None:
@@ -234,7 +234,7 @@ class JitKernel:
         from pypto_pro.frontend.parse import parse_kernel
         from pypto_pro.frontend.specialise import Specialisation
 
-        special = Specialisation(static, dict(key or {}), dict(datatypes))
+        special = Specialisation(static, dict(key or {}), dict(datatypes), to_run)
         kernel = parse_kernel(self.source, special, auto_mutex=self.options.auto_mutex, captures=captures)
         return passes.run(kernel, after=after)
 
