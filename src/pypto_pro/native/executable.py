@@ -28,6 +28,9 @@ class Plan:
     parking: bool
     """Blocks may wait for other blocks; all of them are kept alive at once."""
     polls: bool
+    """Loops may wait for what is in memory."""
+    peeks: bool
+    """Cores read memory spaces of each other."""
 
     @property
     def mixed(self) -> bool:

@@ -59,20 +59,29 @@ N_UNIT_FLAGS = SPACES[MemorySpace.Acc].capacity // UNIT_FLAG_STEP
 UNIT = fields("arena", "n_cores", "block", "run_ahead", "status", "cores")
 CORE_INSTANCES = 3
 
+FLAG_WORDS = N_PIPES * N_PIPES * IDS // WORD + 1
+MUTEXES = 32
+STATE_WORDS = 4 + FLAG_WORDS + MUTEXES + N_UNIT_FLAGS + 2 * N_PIPES
+"""What else than memory steers a polling program: special registers, flags, mutexes, unit flags, queues."""
+
 CORE = fields(
     "launch", "unit", "arena", "ub", "step", "frame", "kind", "subblock", "block_idx", "subblock_num", "slot",
     "budget", "resume", "moved", "wrote", "status", "site", "tick", "retry", "queued",
     "spr", "mask_count_mode", "mask_high", "mask_low", "call_number",
-    ("snapshot", 1),
+    "snapshot",
+    # polling: see `polling`
+    "touched", "copied", "ref_stamp", "cycle_stamp", "rounds", "round_limit", ("state", STATE_WORDS),
+    ("ref_state", STATE_WORDS),
     # synchronisation; counters as of the receiving core
     ("direct", COUNTERS), ("taken", COUNTERS), ("arrivals", IDS), ("pair_arrivals", IDS), ("meeting_target", 3),
     # run-ahead: per pipe ring positions, flags (set pipe, wait pipe, event), mutex tickets, unit flags of Acc regions
-    ("head", N_PIPES), ("tail", N_PIPES), ("flags", N_PIPES * N_PIPES * IDS // WORD + 1),
-    ("tickets", 32), ("released", 32), ("unit_flags", N_UNIT_FLAGS),
+    ("head", N_PIPES), ("tail", N_PIPES), ("flags", FLAG_WORDS),
+    ("tickets", MUTEXES), ("released", MUTEXES), ("unit_flags", N_UNIT_FLAGS),
 )  # fmt: skip
 
-STEP_DONE, STEP_YIELD, STEP_WAIT, STEP_POLL, STEP_CANCEL = range(5)
-"""What `step` returns: finished, gave way, meets an unsatisfied wait, polls memory, launch cancelled."""
+STEP_DONE, STEP_YIELD, STEP_WAIT, STEP_POLL, STEP_CANCEL, STEP_ENDLESS = range(6)
+"""What `step` returns: finished, gave way, meets an unsatisfied wait, polls memory, launch cancelled, is in a loop that
+nothing ends."""
 RUN_FINISHED, RUN_STUCK, RUN_IDLE, RUN_WAKE, RUN_CANCELLED = range(5)
 """What a worker's run returns: nothing left, nobody can go on, nothing for this worker, wake others, cancelled."""
 BLOCK_NEW, BLOCK_READY, BLOCK_RUNNING, BLOCK_PARKED, BLOCK_DONE = range(5)
@@ -116,7 +125,9 @@ ARENA_ZEROS = ARENA_SCRATCH + SCRATCH_BYTES
 """Zeros nobody writes: one row of an accumulator."""
 UB_STEP = UB_PHYSICAL_BYTES + _GAP
 """From one AIV's UB to the other's."""
-ARENA_BYTES = ARENA_ZEROS + 4 * 4096
+ARENA_SHADOW = ARENA_ZEROS + 4 * 4096
+"""What the memory spaces held when a polling core's state was last noted; pages nobody notes are never touched."""
+ARENA_BYTES = ARENA_SHADOW + ARENA_SSBUF
 assert SSBUF_BYTES <= _GAP
 
 

@@ -28,7 +28,7 @@ from pypto_pro.native.executable import Executable, Plan
 if TYPE_CHECKING:
     from pypto_pro.native.program import Site
 
-_PLAN = ("resumable", "queues", "parking", "polls")
+_PLAN = ("resumable", "queues", "parking", "polls", "peeks")
 
 
 class CompiledKernel:

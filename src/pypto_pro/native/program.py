@@ -1,3 +1,4 @@
+# long file: one class, the statements of a core program with their suspension points
 """A core program -> one LLVM function `i32 step(core)`.
 
 A kernel without cross-core waits gets plain functions: variables on the stack, promoted to registers by LLVM. In a
@@ -20,7 +21,8 @@ from pypto_pro.enums import AccPhase, CoreKind, CrossCoreSyncMode, MemorySpace, 
 from pypto_pro.hw.a5 import UNICAST_AIV1_STEP
 from pypto_pro.ir import nodes as n
 from pypto_pro.ir.types import PtrType, ScalarType, StructType, TensorType
-from pypto_pro.native import frames
+from pypto_pro.ir.walk import statements
+from pypto_pro.native import endless, frames
 from pypto_pro.native.calls import ScalarSpec, Signature, load_scalar
 from pypto_pro.native.emit import I1, I32, I64, PTR, VOID, Code, Value
 from pypto_pro.native.executable import Plan
@@ -39,10 +41,10 @@ from pypto_pro.native.frames import (
     WORD,
 )
 from pypto_pro.native.issue import IssuedTile, operand, spec_of, write_record
-from pypto_pro.native.plan import participants, polls_memory, reads_tensor, takes_part
+from pypto_pro.native.plan import participants, polls_memory, reads_tensor, takes_part, writes_shared
 from pypto_pro.native.scalars import Scalar, index_value
 from pypto_pro.native.services import SERVICES
-from pypto_pro.native.statements import Statements, when_cancelled
+from pypto_pro.native.statements import Statements, spent_budget
 from pypto_pro.native.storage import Storage, binders, most_ids, owners
 from pypto_pro.native.sync_code import (
     DO_FLAG_SET,
@@ -119,6 +121,7 @@ class CoreProgram(Statements):
         self._records: dict[int, Value] = {}
         self._resume: Any = None
         self._points = 0
+        self._kept: dict[n.While, Any] = {}
         self._poll_sizes: list[Any] = []
         self._binders: dict[str, set[int]] | None = None
 
@@ -164,7 +167,7 @@ class CoreProgram(Statements):
         """A read of the AR register comes after the vector functions issued before it."""
         match stmt:
             case n.Assign(value=n.Query(name="spr")) if self.plan.queues:
-                self.suspending(lambda: self._call("sync_idle", I32, [self.core, I64(PipeType.V.value)]))
+                self.suspending(lambda: self.call("sync_idle", I32, [self.core, I64(PipeType.V.value)]))
         super().statement(stmt)
 
     # --- suspension --------------------------------------------------------------------------------------------------
@@ -200,7 +203,7 @@ class CoreProgram(Statements):
     def leave(self) -> None:
         """The program ends once its queues are empty."""
         if self.plan.queues:
-            self.suspending(lambda: self._call("sync_barrier", I32, [self.core]))
+            self.suspending(lambda: self.call("sync_barrier", I32, [self.core]))
         self.code.b.ret(I32(STEP_DONE))
 
     def back_edge(self, loop: n.For | n.While) -> None:
@@ -208,13 +211,22 @@ class CoreProgram(Statements):
         code = self.code
         weight = BUDGET_OF_OPS if any(isinstance(s, n.Op | n.VfCall | n.SimtLaunch) for s in loop.body) else 1
         self.symbols.add("run_tick")
-        with when_cancelled(code, self.core, weight):
-            code.b.ret(I32(STEP_CANCEL))
-        if self.plan.resumable and polls_memory(loop, self.plan.mixed):
-            self._poll_sizes.append(self._call("sync_poll", VOID, [self.core, I64(0)]))
+        with spent_budget(code, self.core, weight) as stop:
+            with code.b.if_then(stop, likely=False):
+                code.b.ret(I32(STEP_CANCEL))
+            if isinstance(loop, n.While) and endless.may_never_end(loop):
+                endless.emit_look(self, loop)
+        if polls_memory(loop, self.plan.mixed):
+            self._poll_sizes.append(self.call("sync_poll", VOID, [self.core, I64(0), I64(self.site(loop))]))
             self.give_way(STEP_POLL)
 
-    def _call(self, symbol: str, returns: Any, args: list[Value]) -> Value:
+    def loop_begins(self, loop: n.While) -> None:
+        """What went round before tells nothing about the loop any more."""
+        if endless.may_never_end(loop):
+            endless.emit_reset(self, loop)
+
+    def call(self, symbol: str, returns: Any, args: list[Value]) -> Value:
+        """Call a function of the executor that the program is linked with."""
         self.symbols.add(symbol)
         return self.code.call(symbol, returns, args)
 
@@ -281,6 +293,16 @@ class CoreProgram(Statements):
                 rows, cols = index_value(self.code, update.rows), index_value(self.code, update.cols)
                 self.set_valid(tile.descriptor, rows, cols)
 
+    def kept(self, loop: n.While, size: int) -> Value:
+        """Memory that keeps its bytes while a loop runs: the frame's, where the loop may be suspended."""
+        if loop not in self._kept:
+            scalar = n.Assign | n.SetField | n.CopyStruct | n.StructDecl | n.If | n.For | n.While | n.Break | n.Continue
+            calm = all(isinstance(s, scalar) for s in statements(loop.body))
+            framed = self.plan.resumable and not calm
+            self._kept[loop] = self.storage.reserve(size) if framed else self.code.bytes_slot(size)
+        kept = self._kept[loop]
+        return self.code.at(self.storage.frame, kept) if isinstance(kept, int) else kept
+
     def record_memory(self, size: int) -> Value:
         """Stack memory for a record; calls of one size class share it."""
         rounded = -(-size // 64) * 64
@@ -303,7 +325,7 @@ class CoreProgram(Statements):
             address = self.code.declare(symbol, VOID, [PTR, PTR])
             where = self.code.b.bitcast(address, PTR)
             args = [self.core, I64(pipe.value), where, record(), I64(size), I64(site)]
-            return self._call("sync_issue", I32, args)
+            return self.call("sync_issue", I32, args)
 
         self.suspending(attempt)
 
@@ -315,11 +337,16 @@ class CoreProgram(Statements):
 
     def _after_op(self, stmt: n.Op) -> None:
         """Mark writes for polling loops; in a mixed kernel cores take turns at every GM access."""
-        if self.plan.polls and not stmt.results:
-            self.code.store(I64(1), self.core, CORE["wrote"])
+        if not stmt.results:
+            self.mark_writes(writes_shared(stmt, self.kind, self.plan.peeks))
         if self.plan.mixed and reads_tensor(stmt) and not stmt.results:
             self.code.store(I64(1), self.core, CORE["moved"])
             self.give_way(STEP_YIELD)
+
+    def mark_writes(self, wrote: bool) -> None:
+        """Note for polling loops that the core wrote memory, and whether others can notice."""
+        if self.plan.polls:
+            self.code.store(I64(1), self.core, CORE["wrote" if wrote else "touched"])
 
     def bound_outside(self, call: n.Stmt) -> set[str]:
         """Names of variables that get a value outside a vector function or SIMT call."""
@@ -360,8 +387,7 @@ class CoreProgram(Statements):
             case n.VfCall() | n.SimtLaunch():
                 call = self.functions.of_call(self, stmt)
                 self.issue(call.symbol, call.size, call.record, PipeType.V, call.site)
-                if self.plan.polls:
-                    self.code.store(I64(1), self.core, CORE["wrote"])
+                self.mark_writes(writes_shared(stmt, self.kind, self.plan.peeks))
             case n.Debug():
                 self._debug(stmt)
             case n.SetCross() | n.WaitCross() | n.SyncAll() if self.plan.resumable:
@@ -376,7 +402,7 @@ class CoreProgram(Statements):
         def attempt() -> Value:
             words = operands()
             words += (I64(0),) * (3 - len(words))
-            return self._call("sync_do", I32, [self.core, I64(pipe.value), I64(kind), *words, I64(site)])
+            return self.call("sync_do", I32, [self.core, I64(pipe.value), I64(kind), *words, I64(site)])
 
         self.suspending(attempt)
 
@@ -405,7 +431,7 @@ class CoreProgram(Statements):
 
     def _sync_all(self, stmt: n.SyncAll) -> None:
         if self.plan.queues:
-            self.suspending(lambda: self._call("sync_barrier", I32, [self.core]))
+            self.suspending(lambda: self.call("sync_barrier", I32, [self.core]))
         if not takes_part(self.kind, stmt.core_type):
             return
 
@@ -427,7 +453,7 @@ class CoreProgram(Statements):
             case n.WaitFlag(set_pipe=first, wait_pipe=second, event=event):
                 self._do(stmt, second, DO_FLAG_WAIT, lambda: (flag_index(self.code, first, second, value(event)),))
             case n.Barrier(pipe=PipeType.ALL):
-                self.suspending(lambda: self._call("sync_barrier", I32, [self.core]))
+                self.suspending(lambda: self.call("sync_barrier", I32, [self.core]))
             case n.Lock() | n.Unlock():
                 self._mutex(stmt)
 
@@ -448,7 +474,7 @@ class CoreProgram(Statements):
 
             def attempt() -> Value:
                 mutex = self.expressions.index(stmt.mutex)
-                return self._call("sync_lock", I32, [self.core, I64(stmt.pipe.value), mutex, I64(site)])
+                return self.call("sync_lock", I32, [self.core, I64(stmt.pipe.value), mutex, I64(site)])
 
             self.suspending(attempt)
         code.b.branch(after)
@@ -462,7 +488,7 @@ class CoreProgram(Statements):
         site = self.site(stmt, signature)
         memory = self.record_memory(signature.size)
         write_record(self.code, memory, signature, site, operands)
-        self._call(CALLBACK, VOID, [self.core, memory])
+        self.call(CALLBACK, VOID, [self.core, memory])
         if stmt.what == "trap":
             self.leave()
             self.start(self.code.block("unreached"))

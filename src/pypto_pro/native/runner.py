@@ -12,7 +12,7 @@ from typing import Any
 
 import llvmlite.ir as ir
 
-from pypto_pro.native import engine, sync_code, vector_stream
+from pypto_pro.native import engine, polling, sync_code, vector_stream
 from pypto_pro.native.emit import I1, I32, I64, PTR, VOID, Code, Value, vector
 from pypto_pro.native.engine import host
 from pypto_pro.native.frames import (
@@ -34,6 +34,7 @@ from pypto_pro.native.frames import (
     STATE_BYTES,
     STEP_CANCEL,
     STEP_DONE,
+    STEP_ENDLESS,
     STEP_POLL,
     STEP_YIELD,
     UNIT,
@@ -43,6 +44,9 @@ from pypto_pro.native.sync_code import function, get, put, word
 
 END, PROGRESS, POLLED, STUCK, CANCELLED = range(5)
 """What one turn of a block ends with: finished, moved, only polled, cannot go on, launch cancelled."""
+
+TURNS = 256
+"""Turns of a block before other blocks get theirs, in a launch whose blocks may wait for each other."""
 
 DEFAULT_MXCSR = 0x1F80  # round to nearest even, exceptions masked, no flush to zero
 
@@ -107,7 +111,8 @@ def emit_begin(module: Any) -> None:
         index = b.add(b.mul(block, subblocks), get(code, core, "subblock"))
         put(code, index, core, "block_idx")
         for name, value in (
-            ("resume", 0), ("moved", 0), ("wrote", 1), ("status", STEP_YIELD), ("site", -1),
+            ("resume", 0), ("moved", 0), ("wrote", 0), ("status", STEP_YIELD), ("site", -1), ("touched", 0),
+            ("ref_stamp", -1), ("cycle_stamp", -1),
             ("spr", 0), ("retry", 0), ("queued", 0), ("mask_count_mode", 0), ("mask_high", -1), ("mask_low", -1),
         ):
             put(code, value, core, name)
@@ -130,21 +135,12 @@ def emit_turn(module: Any) -> None:
         code.store(I64(0), flag)
 
     def step(core: Value) -> None:
-        with b.if_then(b.icmp_unsigned("!=", get(code, core, "status"), I64(STEP_DONE))):
-            put(code, 0, core, "moved")
-            with b.if_then(b.icmp_signed(">", get(code, core, "queued"), I64(0))):
-                launch = code.load(PTR, core, CORE["launch"])
-                code.call_address(code.load(PTR, launch, LAUNCH["drain"]), VOID, [core])
-            status = code.call_address(code.load(PTR, core, CORE["step"]), I32, [core])
-            put(code, b.zext(status, I64), core, "status")
-            with b.if_then(b.icmp_unsigned("==", status, I32(STEP_CANCEL))):
-                b.ret(I32(CANCELLED))
-            done = b.icmp_unsigned("==", status, I32(STEP_DONE))
-            changed = b.icmp_unsigned("!=", get(code, core, "moved"), I64(0))
-            polls = b.icmp_unsigned("==", status, I32(STEP_POLL))
-            went_on = b.or_(done, b.and_(changed, b.not_(polls)))
-            for flag, value in ((alive, b.not_(done)), (moved, went_on), (polled, b.and_(changed, polls))):
-                code.store(b.or_(code.load(I64, flag), b.zext(value, I64)), flag)
+        before = get(code, core, "status")
+        with b.if_then(b.icmp_unsigned("==", before, I64(STEP_ENDLESS))):
+            code.store(I64(1), alive)
+        gone = b.or_(b.icmp_unsigned("==", before, I64(STEP_DONE)), b.icmp_unsigned("==", before, I64(STEP_ENDLESS)))
+        with b.if_then(b.not_(gone)):
+            _step(code, core, alive, moved, polled)
 
     emit_cores(code, unit, step)
     results = ((alive, END, "=="), (moved, PROGRESS, "!="), (polled, POLLED, "!="))
@@ -154,20 +150,50 @@ def emit_turn(module: Any) -> None:
     b.ret(I32(STUCK))
 
 
+def _step(code: Code, core: Value, alive: Value, moved: Value, polled: Value) -> None:
+    """One step of one core. A core that only repeats itself did not move, see `polling`."""
+    b = code.b
+    put(code, 0, core, "moved")
+    launch = code.load(PTR, core, CORE["launch"])
+    with b.if_then(b.icmp_signed(">", get(code, core, "queued"), I64(0))):
+        code.call_address(code.load(PTR, launch, LAUNCH["drain"]), VOID, [core])
+    status = code.call_address(code.load(PTR, core, CORE["step"]), I32, [core])
+    put(code, b.zext(status, I64), core, "status")
+    with b.if_then(b.icmp_unsigned("==", status, I32(STEP_CANCEL))):
+        b.ret(I32(CANCELLED))
+    epoch = polling.emit_heard(code, launch, core)
+    done = b.icmp_unsigned("==", status, I32(STEP_DONE))
+    counts = b.icmp_unsigned("!=", get(code, core, "moved"), I64(0))
+    changed = b.and_(counts, b.not_(polling.emit_cycling(code, core, epoch)))
+    polls = b.icmp_unsigned("==", status, I32(STEP_POLL))
+    went_on = b.or_(done, b.and_(changed, b.not_(polls)))
+    for flag, value in ((alive, b.not_(done)), (moved, went_on), (polled, b.and_(changed, polls))):
+        code.store(b.or_(code.load(I64, flag), b.zext(value, I64)), flag)
+
+
 def emit_block(module: Any) -> None:
     """`i32 run_block(launch, unit)`: turns until the block ends, only polls, or cannot go on even running ahead.
 
-    In a parking launch running ahead is for the whole launch to decide, since other blocks may still help.
+    In a parking launch running ahead is for the whole launch to decide, since other blocks may still help, and others
+    get a turn after a while.
     """
     code, (launch, unit) = function(module, "run_block", (PTR, PTR))
     b = code.b
+    parking = b.icmp_unsigned("!=", get(code, launch, "parking", layout=LAUNCH), I64(0))
+    turns = code.slot(I64)
+    code.store(I64(TURNS), turns)
     again = code.block("turn")
     b.branch(again)
     b.position_at_end(again)
     result = code.call("run_turn", I32, [unit])
+    left = b.sub(code.load(I64, turns), I64(1))
+    code.store(left, turns)
     with b.if_then(b.icmp_unsigned("==", result, I32(PROGRESS))):
+        with b.if_then(b.and_(parking, b.icmp_signed("<", left, I64(0)))):
+            b.ret(I32(POLLED))
         b.branch(again)
-    parking = b.icmp_unsigned("!=", get(code, launch, "parking", layout=LAUNCH), I64(0))
+    with b.if_then(b.and_(b.icmp_unsigned("==", result, I32(POLLED)), b.not_(parking))):
+        b.branch(again)
     ahead = b.icmp_unsigned("!=", get(code, unit, "run_ahead", layout=UNIT), I64(0))
     tries = b.and_(b.icmp_unsigned("==", result, I32(STUCK)), b.not_(b.or_(parking, ahead)))
     with b.if_then(tries):
@@ -243,10 +269,7 @@ def _take(code: Code, launch: Value, state: Value, epoch: Value) -> Value:
 
 
 def emit_parking(module: Any) -> None:
-    """`i32 run_parking(launch, worker)`: give turns to blocks that can go on; RUN_IDLE when there are none now.
-
-    Every turn that moved anything advances the epoch when blocks poll memory; rendezvous advance it themselves.
-    """
+    """`i32 run_parking(launch, worker)`: give turns to blocks that can go on; RUN_IDLE when there are none now."""
     code, (launch, worker) = function(module, "run_parking", (PTR, I64))
     b = code.b
     total = get(code, launch, "n_states", layout=LAUNCH)
@@ -289,10 +312,7 @@ def _block_turn(code: Code, launch: Value, state: Value, number: Value, epoch: V
     code.store_atomic(b.select(ended, I64(BLOCK_DONE), unfinished), state)
     one = b.zext(ended, I64)
     code.add_atomic(one, word(launch, "done_blocks", code, 0, LAUNCH))
-    polls = b.icmp_unsigned("!=", get(code, launch, "polls", layout=LAUNCH), I64(0))
-    counts = b.zext(b.and_(polls, b.not_(stuck)), I64)
     epoch_at = word(launch, "epoch", code, 0, LAUNCH)
-    code.add_atomic(counts, epoch_at)
     sleeping = code.load_atomic(word(launch, "idle_workers", code, 0, LAUNCH))
     moved = b.icmp_unsigned("!=", code.load_atomic(epoch_at), get(code, launch, "wake_epoch",
                                                                                       layout=LAUNCH))
@@ -340,7 +360,8 @@ def _restore_rounding(code: Code, saved: Value) -> None:
 
 
 BASE = ("run", "run_tick", "run_begin", "run_turn", "run_block", "op_callback", "stream_copy")
-SYNC = ("run_parked", "sync_drain", "sync_do", "sync_issue", "sync_lock", "sync_barrier", "sync_idle", "sync_poll")
+SYNC = ("run_parked", "sync_drain", "sync_do", "sync_issue", "sync_lock", "sync_barrier", "sync_idle", "sync_poll",
+        "sync_endless")
 
 
 @cache
@@ -358,6 +379,7 @@ def sync_functions() -> dict[str, int]:
     """Addresses of what only kernels with resumable programs need."""
     module = ir.Module("sync")
     sync_code.emit_all(module)
+    polling.emit_all(module)
     emit_parking(module)
     emit_run(module, parking=True)
     return engine.link(engine.compile_module(str(module)), SYNC, functions())

@@ -58,8 +58,8 @@ def _ssbuf(program: CoreProgram, given: dict[str, Any], store: bool) -> None:
         place = code.at(code.at(arena, ARENA_SSBUF), offset)
         target, source = (place, struct.address) if store else (struct.address, place)
         code.copy_bytes(target, source, size)
-    if program.plan.polls and store:
-        code.store(I64(1), program.core, CORE["wrote"])
+    if store:
+        program.mark_writes(wrote=True)
 
 
 SERVICES: dict[Service, Emit] = {

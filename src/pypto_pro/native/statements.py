@@ -35,14 +35,20 @@ class Loop:
 
 
 @contextmanager
-def when_cancelled(code: Code, core: Value, weight: int) -> Iterator[None]:
-    """Spend `weight` of a core's budget; the body is what a core does that finds the launch cancelled."""
+def spent_budget(code: Code, core: Value, weight: int) -> Iterator[Value]:
+    """Spend `weight` of a core's budget; the body is what a core does when it is spent, given whether to stop."""
     budget = code.b.sub(code.load(I64, core, CORE["budget"]), I64(weight))
     code.store(budget, core, CORE["budget"])
     with code.b.if_then(code.b.icmp_signed("<", budget, I64(0)), likely=False):
         stop = code.call("run_tick", I32, [core])
-        with code.b.if_then(code.b.icmp_unsigned("!=", stop, I32(0)), likely=False):
-            yield
+        yield code.b.icmp_unsigned("!=", stop, I32(0))
+
+
+@contextmanager
+def when_cancelled(code: Code, core: Value, weight: int) -> Iterator[None]:
+    """Spend `weight` of a core's budget; the body is what a core does that finds the launch cancelled."""
+    with spent_budget(code, core, weight) as stop, code.b.if_then(stop, likely=False):
+        yield
 
 
 class Statements:
@@ -73,6 +79,9 @@ class Statements:
     def back_edge(self, loop: n.For | n.While) -> None:
         """Called where a loop goes round."""
         raise NotImplementedError
+
+    def loop_begins(self, loop: n.While) -> None:
+        """Called where a `while` loop is entered."""
 
     # --- dispatch ----------------------------------------------------------------------------------------------------
 
@@ -178,6 +187,7 @@ class Statements:
 
     def _while(self, stmt: n.While) -> None:
         code = self.code
+        self.loop_begins(stmt)
         body, latch, after = code.block("while"), code.block("while_latch"), code.block("while_end")
         code.b.branch(body)
         self.start(body)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import llvmlite.ir as ir
+
 from pypto_pro.dtypes import DataType
 from pypto_pro.enums import CoreKind
 from pypto_pro.ir import nodes as n
@@ -24,7 +26,7 @@ from pypto_pro.ir.types import (
 )
 from pypto_pro.ir.walk import blocks, bound_vars, statements, walk
 from pypto_pro.native import codecs, frames
-from pypto_pro.native.emit import I64, PTR, Code, Value
+from pypto_pro.native.emit import F64, I64, PTR, Code, Value
 from pypto_pro.native.frames import PTR_BYTES, WORD, TensorRecord
 
 
@@ -93,6 +95,14 @@ class Storage:
         if isinstance(var.type, TileType | TensorType) and not self.owns(var):
             return self.code.slot(PTR)
         return self.code.bytes_slot(self.size(var))
+
+    def width(self, var: n.Var) -> int:
+        """Bytes that hold the value of a variable, which may be fewer than it takes."""
+        match var.type:
+            case ScalarType(dtype=dtype):
+                held = slot_type(dtype)
+                return int(held.width) // 8 if isinstance(held, ir.IntType) else 8 if held is F64 else 4
+        return self.size(var)
 
     def size(self, var: n.Var) -> int:
         """Bytes of a variable."""

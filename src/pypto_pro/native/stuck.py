@@ -60,6 +60,8 @@ def _waits_of(core: Core) -> Iterator[tuple[int, str]]:
 
 def _span(site: Site, pipe: str, names: list[str]) -> Span:
     cores = ", ".join(sorted(set(names))[:4]) + (f" and {len(set(names)) - 4} more" if len(set(names)) > 4 else "")
+    if isinstance(site.node, n.For | n.While):
+        return site.span.labelled(f"polls for ever in {cores}")
     return site.span.labelled(f"{_what(site.node)} waits here in {cores}")
 
 

@@ -223,6 +223,7 @@ def emit_meet(module: Any) -> None:
     with b.if_then(b.icmp_signed("==", target, I64(0))):
         old = code.add_atomic(1, meeting)
         code.add_atomic(1, word(launch, "epoch", code, 0, LAUNCH))
+        put(code, 1, core, "wrote")
         size = b.select(b.icmp_signed(">", participants, I64(0)), participants, I64(1))
         mine = b.mul(b.add(b.sdiv(old, size), I64(1)), size)
         put(code, mine, core, "meeting_target", which)
@@ -262,6 +263,14 @@ def emit_try(module: Any) -> None:
         b.ret(emit())
     b.position_at_end(otherwise)
     b.ret(I32(1))
+
+
+def _seen_by_others(code: Code, core: Value, kind: Value) -> None:
+    """Note for polling cores that signals moved, or that an op behind a queue ran."""
+    b = code.b
+    wide = [b.icmp_unsigned("==", kind, I64(k)) for k in (DO_OP, DO_WAIT, DO_SET, DO_MEET)]
+    mark = b.or_(b.or_(wide[0], wide[1]), b.or_(wide[2], wide[3]))
+    put(code, b.or_(get(code, core, "wrote"), b.zext(mark, I64)), core, "wrote")
 
 
 def _flag(code: Code, core: Value, index: Value, change: int) -> Value:
@@ -364,6 +373,7 @@ def emit_drain_pipe(module: Any) -> None:
                 done = code.call("sync_try", I32, [core, kind, a, second, third])
                 with b.if_then(b.icmp_unsigned("==", done, I32(0))):
                     b.ret(code.load(I64, executed))
+        _seen_by_others(code, core, kind)
         put(code, b.add(head, size), core, "head", pipe)
         counts = b.select(b.icmp_unsigned("==", kind, I64(WRAP)), I64(0), I64(1))
         put(code, b.sub(get(code, core, "queued"), counts), core, "queued")
@@ -384,11 +394,11 @@ def emit_do(module: Any) -> None:
     empty = b.icmp_signed("==", get(code, core, "head", pipe), get(code, core, "tail", pipe))
     with b.if_then(empty):
         with b.if_then(b.icmp_unsigned("!=", code.call("sync_try", I32, attempt), I32(0))):
-            _passed(code, core)
+            _passed(code, core, kind)
         with b.if_then(is_scalar):
             code.call("sync_drain", VOID, [core])
             with b.if_then(b.icmp_unsigned("!=", code.call("sync_try", I32, attempt), I32(0))):
-                _passed(code, core)
+                _passed(code, core, kind)
             put(code, site, core, "site")
             b.ret(I32(SUSPEND))
         # the first visit gives way to other cores; only a block that cannot go on otherwise runs ahead
@@ -402,7 +412,8 @@ def emit_do(module: Any) -> None:
     b.ret(code.call("sync_enqueue", I32, [core, pipe, kind, a, second, third, site, null, I64(0)]))
 
 
-def _passed(code: Code, core: Value) -> None:
+def _passed(code: Code, core: Value, kind: Value) -> None:
+    _seen_by_others(code, core, kind)
     put(code, 0, core, "retry")
     put(code, 1, core, "moved")
     code.b.ret(I32(GO))
@@ -474,28 +485,11 @@ def emit_idle(module: Any) -> None:
     b.ret(I32(GO))
 
 
-def emit_poll(module: Any) -> None:
-    """`void sync_poll(core, frame bytes)`: note whether anything changed since this core last polled.
-
-    A program whose frame is unchanged, and which wrote no memory, can only go on when somebody else does.
-    """
-    code, (core, size) = function(module, "sync_poll", (PTR, I64), VOID)
-    b = code.b
-    frame, old = code.load(PTR, core, CORE["frame"]), code.load(PTR, core, CORE["snapshot"])
-    differs = code.call("memcmp", I32, [frame, old, size])
-    wrote = b.icmp_unsigned("!=", get(code, core, "wrote"), I64(0))
-    with b.if_then(b.or_(wrote, b.icmp_unsigned("!=", differs, I32(0)))):
-        code.copy_bytes(old, frame, size)
-        put(code, 0, core, "wrote")
-        put(code, 1, core, "moved")
-    b.ret_void()
-
-
 def emit_all(module: Any) -> None:
     """Every function of this file."""
     for emit in (
         emit_room, emit_wait, emit_set, emit_meet, emit_try, emit_enqueue, emit_drain_pipe, emit_drain, emit_do,
-        emit_issue, emit_lock, emit_barrier, emit_idle, emit_poll,
+        emit_issue, emit_lock, emit_barrier, emit_idle,
     ):  # fmt: skip
         emit(module)
 
