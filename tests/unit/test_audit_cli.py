@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -217,3 +219,43 @@ def test_sources_with_another_encoding(tmp_path: Path) -> None:
     assert call(path).exit_code == 0
     path.write_bytes(b"x = '\xff\xfe'\n")
     assert call(path).exit_code == 2
+
+
+DEVICE_SCRIPT = """\
+import torch
+import torch_npu
+import pypto_pro.language as pl
+
+
+@pl.jit
+def twice_kernel(x: pl.Tensor[[16, 64], pl.DT_FP32], y: pl.Tensor[[16, 64], pl.DT_FP32]):
+    tile = pl.make_tile_group(type=pl.TileType(shape=[16, 64], dtype=pl.DT_FP32), addrs=0, mutex_ids=[0])
+    with pl.section_vector():
+        t = tile.next()
+        pl.load(t, x, [0, 0])
+        pl.add(t, t, t)
+        pl.store(y, t, [0, 0])
+
+
+def twice_wrapper(x):
+    if x.device.type != "npu":
+        raise ValueError("x must be on the device")
+    y = torch.empty(x.shape, dtype=x.dtype, device=x.device)
+    twice_kernel[None, 1](x, y)
+    return y
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("test", ["", "\n\ndef test_twice():\n    twice_wrapper(torch.ones(16, 64, device='npu:0'))\n"])
+def test_run_a_file_for_the_device(tmp_path: Path, test: str) -> None:
+    pytest.importorskip("torch")
+    path = tmp_path / "twice.py"
+    path.write_text(DEVICE_SCRIPT + test, encoding="utf-8")
+    command = [sys.executable, "-c", "from pypto_pro.cli import main; main()", "audit", str(path), "--run", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (wrapper,) = json.loads(done.stdout)["wrappers"]
+    (case,) = wrapper["dynamic"]["cases"]
+    assert (case["args"][0]["device"], case["launches"], case["error"]) == ("npu:0", 1, None)
+    assert [op["name"] for op in case["ops"] if op["level"] == "dispatch"] == ["aten::empty.memory_format"]

@@ -1,7 +1,7 @@
 """The torch stand-in from outside: `pypto-pro run`, the pytest plugin, and what processes that did not ask for it see.
 
 Each test runs a process of its own, because torch's device key can be taken once. What device "npu" does is tested in
-torch_shim_cases.py, which runs here as a whole.
+torch_shim_cases.py and torch_shim_training.py, which run here as a whole.
 """
 
 from __future__ import annotations
@@ -85,8 +85,9 @@ def script(folder: Path, text: str) -> Path:
 
 
 @pytest.mark.slow
-def test_cases() -> None:
-    done = pytest_run("--pypto-npu", HERE / "torch_shim_cases.py")
+@pytest.mark.parametrize("cases", ["torch_shim_cases.py", "torch_shim_training.py"])
+def test_cases(cases: str) -> None:
+    done = pytest_run("--pypto-npu", HERE / cases)
     assert done.returncode == 0, done.stdout + done.stderr
     assert " passed" in done.stdout
 

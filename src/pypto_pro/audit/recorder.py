@@ -30,6 +30,8 @@ _DISPATCH_KINDS = {
 }  # fmt: skip
 _SYNC_DEVICES = ("npu", "cuda", "xpu", "mps", "cpu")
 _PACKAGE = str(Path(__file__).resolve().parents[1])
+_TRANSPARENT = (__file__, str(Path(_PACKAGE) / "torch_shim"))
+"""Frames of the package that only pass the wrapper's call on; the others are those of a launch."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +160,7 @@ class _Recorder:
             name = frame.f_code.co_filename
             if name == self.file:
                 return frame.f_lineno
-            if name.startswith(_PACKAGE) and name != __file__:
+            if name.startswith(_PACKAGE) and not name.startswith(_TRANSPARENT):
                 return None
             frame = frame.f_back
         return 0
@@ -287,7 +289,10 @@ def _modes(torch: Any, recorder: _Recorder) -> list[Any]:
 
     class FunctionLevel(overrides.TorchFunctionMode):  # type: ignore[misc, name-defined]
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            name = overrides.resolve_name(func) or getattr(func, "__name__", "?")
+            short = getattr(func, "__name__", "?")
+            # a function of torch itself that something, the device shim perhaps, has wrapped
+            wrapped = getattr(torch._C._VariableFunctions, short, None) is func
+            name = overrides.resolve_name(func) or (f"torch.{short}" if wrapped else short)
             recorder.on_function(name)
             out = func(*args, **(kwargs or {}))
             if name == "torch.empty":

@@ -35,9 +35,10 @@ _TORCH_DTYPES = {
 }  # fmt: skip
 
 
-def run_report(report: Report, path: Path, cases: Path | None = None) -> None:
+def run_report(report: Report, path: Path, cases: Path | None = None, device: str = "cpu") -> None:
     """Record calls of every wrapper of `report` (the static audit of the file at `path`) and judge again.
 
+    Tensors from a case file, and made-up ones, are on `device`.
     Raises AuditUsageError for a case file that cannot be used. A file that cannot be imported, and a machine without
     torch, leave the static verdict as it is and say so.
     """
@@ -51,7 +52,7 @@ def run_report(report: Report, path: Path, cases: Path | None = None) -> None:
                 reason = f"the file cannot be imported: {type(error).__name__}: {error}"
             else:
                 for wrapper in report.wrappers:
-                    _run_wrapper(report, wrapper, module, path, stated)
+                    _run_wrapper(report, wrapper, module, path, stated, device)
     if reason is not None:
         not_run(report, reason)
     report.judge()
@@ -81,19 +82,20 @@ def _import_file(path: Path) -> ModuleType:
 
 
 def _run_wrapper(
-    report: Report, wrapper: WrapperReport, module: ModuleType, path: Path, stated: list[dict[str, Any]] | None
-) -> None:
+    report: Report, wrapper: WrapperReport, module: ModuleType, path: Path, stated: list[dict[str, Any]] | None,
+    device: str,
+) -> None:  # fmt: skip
     """Record one wrapper from the best inputs there are."""
     fn = getattr(module, wrapper.name, None)
     if not callable(fn):
         wrapper.dynamic.reason = f"`{wrapper.name}` is no callable of the imported module"
         return
     if stated is not None:
-        records = [_stated_call(fn, case, number, path) for number, case in enumerate(stated)]
+        records = [_stated_call(fn, case, number, path, device) for number, case in enumerate(stated)]
     else:
         records = _from_tests(report, wrapper, module, path)
         if not records:
-            records = _made_up(wrapper, fn, path)
+            records = _made_up(wrapper, fn, path, device)
     if records:
         apply_records(wrapper, records, report.file)
     else:
@@ -115,22 +117,22 @@ def _read_cases(path: Path) -> list[dict[str, Any]]:
     return cases
 
 
-def _stated_call(fn: Callable[..., Any], case: dict[str, Any], number: int, path: Path) -> DynamicRecord:
-    args = tuple(_value(item) for item in case.get("args", []))
-    kwargs = {name: _value(item) for name, item in case.get("kwargs", {}).items()}
+def _stated_call(fn: Callable[..., Any], case: dict[str, Any], number: int, path: Path, device: str) -> DynamicRecord:
+    args = tuple(_value(item, device) for item in case.get("args", []))
+    kwargs = {name: _value(item, device) for name, item in case.get("kwargs", {}).items()}
     return audit_call(fn, args, kwargs, file=str(path), case=str(case.get("id", number)))
 
 
-def _value(item: Any) -> Any:
+def _value(item: Any, device: str) -> Any:
     """A JSON value, tensors made with a fixed seed."""
     if isinstance(item, list):
-        return [_value(part) for part in item]
+        return [_value(part, device) for part in item]
     if isinstance(item, dict) and "shape" in item:
-        return _tensor(tuple(item["shape"]), str(item.get("dtype", "float32")))
+        return _tensor(tuple(item["shape"]), str(item.get("dtype", "float32")), device)
     return item
 
 
-def _tensor(shape: tuple[int, ...], dtype: str) -> Any:
+def _tensor(shape: tuple[int, ...], dtype: str, device: str) -> Any:
     import torch
 
     kind = getattr(torch, dtype.removeprefix("torch."), None)
@@ -138,8 +140,8 @@ def _tensor(shape: tuple[int, ...], dtype: str) -> Any:
         raise AuditUsageError(f"unknown dtype {dtype!r} in a case")
     generator = torch.Generator().manual_seed(0)
     if kind.is_floating_point:
-        return torch.rand(shape, generator=generator).to(kind)
-    return torch.randint(0, 2, shape, generator=generator).to(kind)
+        return torch.rand(shape, generator=generator).to(device, kind)
+    return torch.randint(0, 2, shape, generator=generator).to(device, kind)
 
 
 # -- the tests of the file
@@ -193,7 +195,7 @@ def _row_values(row: Any, width: int) -> tuple[Any, ...]:
 
 
 # -- made-up inputs
-def _made_up(wrapper: WrapperReport, fn: Callable[..., Any], path: Path) -> list[DynamicRecord]:
+def _made_up(wrapper: WrapperReport, fn: Callable[..., Any], path: Path, device: str) -> list[DynamicRecord]:
     """One call with inputs after the kernel's annotations; nothing when a parameter cannot be decided."""
     source = Source.parse(path.read_text(encoding="utf-8"), str(path))
     result = interpret(import_source(source), wrapper.name)
@@ -209,7 +211,8 @@ def _made_up(wrapper: WrapperReport, fn: Callable[..., Any], path: Path) -> list
     required = [p for p in wrapper.params if not p["name"].startswith("*")]
     for described in required[: len(required) - optional]:
         if described["kind"] == "tensor":
-            arguments[described["name"]] = _tensor(*shapes.get(described["name"], ((16, _MADE_UP_SIZE), "float32")))
+            shape, dtype = shapes.get(described["name"], ((16, _MADE_UP_SIZE), "float32"))
+            arguments[described["name"]] = _tensor(shape, dtype, device)
         elif described["kind"] == "scalar":
             arguments[described["name"]] = 1
         else:

@@ -60,6 +60,8 @@ def command(
     knowledge = (
         Knowledge(kb_usage, kb_selection, kb_root, flags["strict_binding"]) if kb_usage and kb_selection else None
     )
+    if flags["run"]:
+        import pypto_pro.torch_shim  # noqa: F401  (device scripts import torch_npu)
     reports = [_audit_one(path, options, knowledge, flags) for path in files]
     _print(reports, form)
     ctx.exit(max(report.exit_code for report in reports))
@@ -71,7 +73,7 @@ audit = command
 def _audit_one(path: Path, options: Options, knowledge: Knowledge | None, flags: dict[str, Any]) -> Report:
     """The report of one file; what cannot be audited at all is wrong usage."""
     try:
-        run = (lambda report: run_report(report, path, flags["cases"])) if flags["run"] else None
+        run = (lambda report: run_report(report, path, flags["cases"], "npu")) if flags["run"] else None
         return audit_file(path, options, knowledge, before_record=run)
     except AuditUsageError as error:
         raise click.UsageError(str(error)) from None

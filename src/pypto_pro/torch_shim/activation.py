@@ -18,6 +18,7 @@ from pypto_pro.torch_shim.missing import MissingModuleError, author_site, missin
 _MODULES = {
     "torch_npu": "pypto_pro.torch_shim.torch_npu",
     "torch_npu.npu": "pypto_pro.torch_shim.npu",
+    "torch_npu.npu.amp": "pypto_pro.torch_shim.amp",
     "torch_npu.profiler": "pypto_pro.torch_shim.profiler",
 }
 _AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"

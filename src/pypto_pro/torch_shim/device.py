@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import torch
 from torch.utils import backend_registration
 
 from pypto_pro.runtime import arrays
-from pypto_pro.torch_shim import npu, operators
-from pypto_pro.torch_shim.current import index_of
+from pypto_pro.torch_shim import amp, autocast, distributed, npu, operators, pinned
+from pypto_pro.torch_shim.current import COUNT, index_of
+from pypto_pro.torch_shim.missing import unsupported
 from pypto_pro.torch_shim.tensors import TYPE, place
 
 _kept: list[Any] = []
@@ -18,7 +22,9 @@ _kept: list[Any] = []
 def register() -> None:
     """Once in a process: rename torch's free device key and register everything behind it."""
     backend_registration._setup_privateuseone_for_python_backend(TYPE, npu)
-    _kept.extend(operators.register())
+    for part in (operators, autocast, distributed, pinned):
+        _kept.extend(part.register())
+    sys.modules["torch.npu.amp"] = amp
     arrays.HOST_DEVICES.add(TYPE)
     torch.Generator = Generator
     torch.UntypedStorage.__new__ = _new_storage
@@ -26,6 +32,7 @@ def register() -> None:
     torch.accelerator.current_device_index = npu.current_device
     torch.accelerator.set_device_index = npu.set_device
     torch.compile = _compile
+    torch.autograd.backward, torch.autograd.grad = map(_explained, (torch.autograd.backward, torch.autograd.grad))
 
 
 class _AnyGenerator(type(torch.Generator)):  # type: ignore[misc]
@@ -78,3 +85,19 @@ def _compile(model: Any = None, *, backend: Any = "inductor", **kwargs: Any) -> 
         return choice(graph, inputs)
 
     return _plain_compile(model, backend=generate, **kwargs)
+
+
+def _explained(run: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of autograd; torch makes one queue of work for devices written in Python, that of index 0."""
+
+    @wraps(run)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return run(*args, **kwargs)
+        except RuntimeError as error:
+            if "device_ready_queues_" not in str(error):
+                raise
+            hint = f"use {TYPE}:0: an index is only a name here"
+            raise unsupported(f"gradients on {TYPE}:1 to {TYPE}:{COUNT - 1} are not available", hint) from None
+
+    return checked

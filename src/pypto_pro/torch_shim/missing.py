@@ -5,8 +5,8 @@ from __future__ import annotations
 import difflib
 import os
 import sys
-from collections.abc import Callable, Iterable
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterable, Mapping
+from typing import NoReturn
 
 from pypto_pro.diag import Span
 from pypto_pro.diag.errors import DiagnosticError
@@ -39,14 +39,18 @@ def author_site() -> Span | None:
     return call_site(beyond=() if torch is None else (os.path.dirname(torch.__file__ or "") + os.sep,))
 
 
-def missing_names(module: str, known: Iterable[str]) -> Callable[[str], NoReturn]:
-    """A module's `__getattr__`: MissingNameError for every name, with the nearest known one."""
+def missing_names(
+    module: str, known: Iterable[str], instead: Mapping[str, str] | None = None
+) -> Callable[[str], NoReturn]:
+    """A module's `__getattr__`: MissingNameError for every name, with what to do `instead`, or the nearest one."""
     names = sorted(known)
 
     def fail(name: str) -> NoReturn:
         if name.startswith("__"):  # Python and its tools ask for these; nobody forgot them
             raise AttributeError(f"module `{module}` has no attribute `{name}`")
         message = f"the stand-in for `{module}` has no `{name}`"
+        if instead and name in instead:
+            raise MissingNameError(message, author_site(), hint=instead[name])
         near = difflib.get_close_matches(name, names, n=1, cutoff=0.85)  # `npu_*` names all look alike: only typos
         raise MissingNameError(message, author_site(), hint=f"did you mean `{near[0]}`?" if near else HINT)
 
@@ -61,12 +65,3 @@ def missing_module(name: str) -> MissingModuleError:
 def unsupported(what: str, hint: str | None = None) -> UnsupportedError:
     """The error for something that only the device can do."""
     return UnsupportedError(what, author_site(), hint=hint)
-
-
-def device_only(what: str) -> Callable[..., Any]:
-    """A function that exists so that `what` fails with its own name."""
-
-    def fail(*args: Any, **kwargs: Any) -> NoReturn:
-        raise unsupported(f"the stand-in does not have {what}", HINT)
-
-    return fail

@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from types import SimpleNamespace, TracebackType
 from typing import Any
 
+import torch
+
 from pypto_pro.runtime.platform import get_platform_info
+from pypto_pro.torch_shim import amp
 from pypto_pro.torch_shim import current as _state
 from pypto_pro.torch_shim.current import index_of
 from pypto_pro.torch_shim.memory import (
@@ -20,7 +23,7 @@ from pypto_pro.torch_shim.memory import (
     memory_summary,
     reset_peak_memory_stats,
 )
-from pypto_pro.torch_shim.missing import device_only, missing_names
+from pypto_pro.torch_shim.missing import missing_names
 from pypto_pro.torch_shim.streams import (
     Event,
     Stream,
@@ -33,11 +36,12 @@ from pypto_pro.torch_shim.tensors import TYPE
 
 NAME = "Ascend950"
 config = SimpleNamespace(allow_internal_format=True)
-"""Settings scripts write; none of them changes what a kernel computes."""
+matmul = SimpleNamespace(allow_hf32=False)
+conv = SimpleNamespace(allow_hf32=True)
+"""Settings scripts write; none of them changes what a kernel computes: FP32 is FP32 here."""
 
 stream = StreamContext
 reset_max_memory_allocated = reset_peak_memory_stats
-get_amp_supported_dtype = device_only(f"torch.autocast for device {TYPE}")
 
 
 @dataclass(frozen=True)
@@ -127,8 +131,22 @@ def is_bf16_supported() -> bool:
     return True
 
 
+def get_amp_supported_dtype() -> list[Any]:
+    """What `torch.autocast` may run operators in."""
+    return [torch.float16, torch.bfloat16]
+
+
 def set_compile_mode(jit_compile: bool = False) -> None:
     """How the device library compiles its own operators, of which there are none here."""
+
+
+def set_option(option: dict[str, Any]) -> None:
+    """Settings of the device library, without effect."""
+
+
+def is_current_stream_capturing() -> bool:
+    """False: there is no graph capture."""
+    return False
 
 
 # --- random numbers ---------------------------------------------------------------------------------------------------
@@ -181,12 +199,16 @@ def _is_in_bad_fork() -> bool:
 
 
 __all__ = [
-    "DeviceProperties", "Event", "Stream", "StreamContext", "config", "current_device", "current_stream",
-    "default_stream", "device", "device_count", "device_of", "empty_cache", "get_device_name", "get_device_properties",
-    "get_rng_state", "init", "initial_seed", "is_available", "is_bf16_supported", "is_initialized", "manual_seed",
-    "manual_seed_all", "max_memory_allocated", "max_memory_reserved", "mem_get_info", "memory_allocated",
-    "memory_reserved", "memory_stats", "memory_summary", "reset_max_memory_allocated", "reset_peak_memory_stats",
-    "seed", "seed_all", "set_compile_mode", "set_device", "set_rng_state", "set_stream", "stream", "synchronize",
+    "DeviceProperties", "Event", "Stream", "StreamContext", "amp", "config", "conv", "current_device", "current_stream",
+    "default_stream", "device", "device_count", "device_of", "empty_cache", "get_amp_supported_dtype",
+    "get_device_name", "get_device_properties", "get_rng_state", "init", "initial_seed", "is_available",
+    "is_bf16_supported", "is_current_stream_capturing", "is_initialized", "manual_seed", "manual_seed_all", "matmul",
+    "max_memory_allocated", "max_memory_reserved", "mem_get_info", "memory_allocated", "memory_reserved",
+    "memory_stats", "memory_summary", "reset_max_memory_allocated", "reset_peak_memory_stats", "seed", "seed_all",
+    "set_compile_mode", "set_device", "set_option", "set_rng_state", "set_stream", "stream", "synchronize",
 ]  # fmt: skip
+_GRAPHS = ("NPUGraph", "graph", "graph_pool_handle", "make_graphed_callables")
 
-__getattr__ = missing_names("torch.npu", __all__)
+__getattr__ = missing_names(
+    "torch.npu", __all__, dict.fromkeys(_GRAPHS, "graphs are not captured here: run the code itself")
+)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -12,13 +12,15 @@ from pypto_pro.torch_shim.missing import unsupported
 from pypto_pro.torch_shim.tensors import CPU, TYPE, adopt, host_view, native, packed_of, place
 
 _aten = torch.ops.aten
-_KEY = "PrivateUse1"
+KEY = "PrivateUse1"
 _HOST_NAMESPACES = ("aten", "prims")
 _METADATA_ONLY = (
     _aten.as_strided.default, _aten.view.default, _aten._reshape_alias.default, _aten.unfold.default,
     _aten.view_as_real.default, _aten.view_as_complex.default,
     _aten.set_.source_Storage, _aten.set_.source_Storage_storage_offset, _aten.set_.source_Tensor,
 )  # fmt: skip
+_WITHOUT_OUT = (_aten.mse_loss.default, _aten.smooth_l1_loss.default)
+"""Operators whose variant with `out`, which torch would choose, warns about the result it has made itself."""
 _MAY_MIX = ("index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index", "_unsafe_index_put")
 """Operators whose index tensors may be on the CPU."""
 
@@ -26,18 +28,19 @@ _MAY_MIX = ("index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_ind
 def register() -> tuple[Any, ...]:
     """Register all operators. The returned libraries must be kept: their end is the end of the registration."""
     every = torch.library.Library("_", "IMPL")
-    every.fallback(run_on_host, _KEY)
+    every.fallback(run_on_host, KEY)
     some = torch.library.Library("aten", "IMPL")
     for op in _METADATA_ONLY:
-        some.impl(op, _metadata_kernel(op), _KEY)
-    some.impl("_copy_from", _copy_from, _KEY)
+        some.impl(op, _metadata_kernel(op), KEY)
+    some.impl("_copy_from", _copy_from, KEY)
     for lazy in ("Conjugate", "Negative"):  # torch would resolve these by a copy, for ever
         some.impl("_copy_from", torch.library.fallthrough_kernel, lazy)
-    some.impl("resize_", _resize, _KEY)
+    some.impl("resize_", _resize, KEY)
+    for op in _WITHOUT_OUT:
+        some.impl(op, partial(run_on_host, op), KEY)
     # what torch calls on devices whose convolution it does not know
-    some.impl("convolution_overrideable", _convolution, _KEY)
-    some.impl("convolution_backward_overrideable", _convolution_backward, _KEY)
-    some.impl("_pin_memory", _pin_memory, "CPU")
+    some.impl("convolution_overrideable", _convolution, KEY)
+    some.impl("convolution_backward_overrideable", _convolution_backward, KEY)
     return every, some
 
 
@@ -52,7 +55,7 @@ def run_on_host(op: Any, *args: Any, **kwargs: Any) -> Any:
             f"`{name}` has no kernel for device {TYPE}",
             hint=f'register one: torch.library.impl("{name}", "{TYPE}"), or custom_op(..., device_types="{TYPE}")',
         )
-    call = _Call(op)
+    call = HostCall(op)
     host_args = [call.to_host(value) for value in args]
     host_kwargs = {name: call.to_host(value) for name, value in kwargs.items()}
     call.check_devices()
@@ -65,7 +68,7 @@ def run_on_host(op: Any, *args: Any, **kwargs: Any) -> Any:
     return call.to_device(run(*host_args, **host_kwargs))
 
 
-class _Call:
+class HostCall:
     """The tensors of one operator call, on both sides."""
 
     def __init__(self, op: Any) -> None:
@@ -134,9 +137,7 @@ class _Call:
             if address and address == seen.untyped_storage().data_ptr():
                 if result.dtype != value.dtype:
                     raise unsupported(f"the view that {self.op} makes does not exist on device {TYPE}")
-                return native(
-                    _aten.as_strided.default, value, result.size(), result.stride(), result.storage_offset()
-                )
+                return native(_aten.as_strided.default, value, result.size(), result.stride(), result.storage_offset())
         return place(result, self.index) if result.device.type == "cpu" else result
 
 
@@ -230,7 +231,3 @@ def _convolution(*args: Any) -> Any:
 def _convolution_backward(grad: Any, image: Any, weight: Any, *rest: Any) -> Any:
     bias_sizes = [weight.shape[1] * rest[5] if rest[3] else weight.shape[0]]
     return run_on_host(_aten.convolution_backward.default, grad, image, weight, bias_sizes, *rest)
-
-
-def _pin_memory(tensor: Any, device: Any = None) -> Any:
-    return tensor.clone()  # the device reads any memory of the host
