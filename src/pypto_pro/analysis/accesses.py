@@ -61,13 +61,19 @@ def touches(entry: OpEntry, named: Mapping[str, Any]) -> tuple[Touch, ...]:
 
 
 def _outside(access: Access, operand: Any) -> str:
-    """How a box leaves the declared shape of its tile; empty inside, and for boxes at a pitch of their own."""
+    """How an access leaves the declared shape of its tile; empty inside, and for boxes packed at their own pitch."""
+    if not _is_tile(operand) or access.effect is Effect.CLOBBER:
+        return ""
+    height, width = operand.type.shape
     match access.where:
-        case Box(r0, c0, rows, cols, None, None) if _is_tile(operand) and access.effect is not Effect.CLOBBER:
-            height, width = operand.type.shape
+        case Box(r0, c0, rows, cols, pitch, other) if access.effect is Effect.READ or pitch is None is other:
             if r0 + rows > height or c0 + cols > width:
                 area = f"{rows} x {cols} elements from [{r0}, {c0}]"
                 return f"covers {area} of a tile declared [{height}, {width}]"
+        case Bytes(start, size):
+            end = height * width * operand.type.dtype.bits() // 8
+            if not 0 <= start <= end - size:
+                return f"covers bytes {start}..{start + size} of a tile of {end} bytes"
     return ""
 
 

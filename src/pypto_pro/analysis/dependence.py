@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from pypto_pro.diag import Span
 from pypto_pro.ir import walk
 from pypto_pro.ir.nodes import (
+    Arg,
     Block,
     Field,
     For,
@@ -16,15 +17,20 @@ from pypto_pro.ir.nodes import (
     SetCross,
     SetField,
     SetFlag,
+    SetStride,
+    SetValid,
     SimtLaunch,
     Stmt,
+    SubView,
+    TensorDecl,
     Unlock,
     Var,
     VfCall,
     WaitCross,
     WaitFlag,
 )
-from pypto_pro.ops.entry import Operand, Role
+from pypto_pro.ir.types import ScalarType
+from pypto_pro.ops.entry import Operand, Param, Role
 from pypto_pro.ops.table import lookup
 
 
@@ -66,12 +72,61 @@ CONTROL = (If, For, SetFlag, WaitFlag, SetCross, WaitCross, Lock, Unlock)
 """Statements that decide what runs and what is signalled."""
 
 
-def reads_deciding(body: Block, kinds: tuple[type, ...] = CONTROL) -> list[Span]:
-    """Where the scalar unit reads memory whose value may decide statements of some kinds (branches, loops and signals
-    unless others are given); in source order.
+def reads_deciding(body: Block) -> list[Span]:
+    """Where the scalar unit reads memory whose value may decide branches, loops and signals; in source order.
 
     Values inside vector and SIMT functions decide nothing outside them.
     """
+    return _reads_reaching(body, lambda: _controlling(body))
+
+
+def reads_placing(body: Block) -> list[Span]:
+    """Where the scalar unit reads memory whose value may move what some instruction touches; in source order.
+
+    Offsets, strides, slots, windows and extents place an access; a scalar that is only computed with does not.
+    """
+    return _reads_reaching(body, lambda: _placing(body))
+
+
+def _controlling(body: Block) -> Iterator[str]:
+    for stmt in scalar_statements(body):
+        if isinstance(stmt, CONTROL):
+            yield from variables_in(stmt)
+
+
+def _placing(body: Block) -> Iterator[str]:
+    """Variables that go into an address."""
+    for stmt in walk.statements(body):
+        match stmt:
+            case SubView() | TensorDecl() | SetStride() | SetValid():
+                yield from variables_in(stmt)
+            case Op(name=name, args=args):
+                entry = lookup(name)
+                params = entry.data_params if entry is not None else ()
+                for param, arg in zip(params, args, strict=False):
+                    if arg is not None and (_names_place(param) or not _is_scalar(arg)):
+                        yield from _variables_of(arg)
+
+
+PLACES = ("offset", "stride", "count", "index")
+"""Words in the names of scalar operands that say where an access goes, or how far."""
+
+
+def _names_place(param: Param) -> bool:
+    return any(word in param.name for word in PLACES)
+
+
+def _is_scalar(arg: object) -> bool:
+    return isinstance(getattr(arg, "type", None), ScalarType)
+
+
+def _variables_of(arg: Arg) -> set[str]:
+    return {n.name for root in (arg if isinstance(arg, tuple) else (arg,)) for n in walk.walk(root)
+            if isinstance(n, Var)}  # fmt: skip
+
+
+def _reads_reaching(body: Block, wanted: Callable[[], Iterable[str]]) -> list[Span]:
+    """Memory reads of the scalar unit from which some variables may come."""
     seeds = {name: stmt.span for stmt in scalar_statements(body) for name in read_into(stmt)}
     if not seeds:
         return []
@@ -82,11 +137,9 @@ def reads_deciding(body: Block, kinds: tuple[type, ...] = CONTROL) -> list[Span]
             origin.setdefault(name, {name}).update(variables_in(stmt))
     _close(origin)
     found: dict[Span, None] = {}
-    for stmt in scalar_statements(body):
-        if isinstance(stmt, kinds):
-            for used in variables_in(stmt):
-                for name in origin.get(used, {used}) & seeds.keys():
-                    found[seeds[name]] = None
+    for used in wanted():
+        for name in origin.get(used, {used}) & seeds.keys():
+            found[seeds[name]] = None
     return sorted(found, key=lambda span: (span.file, span.line))
 
 

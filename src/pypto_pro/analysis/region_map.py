@@ -29,8 +29,8 @@ class Cell:
     """
 
     __slots__ = (
-        "adders", "before", "clean", "facts", "flushed", "live", "loaded", "near", "pitch", "readers", "region",
-        "store", "writer", "writer_agent", "writer_number", "written",
+        "adders", "before", "clean", "facts", "flushed", "live", "near", "pitch", "readers", "region", "store",
+        "unread", "writer", "writer_agent", "writer_number", "written",
     )  # fmt: skip
 
     def __init__(self, store: Any, region: Region) -> None:
@@ -47,8 +47,8 @@ class Cell:
         """The number of the write before, when the same agent made it."""
         self.readers: dict[int, tuple[int, Any]] = {}
         self.adders: dict[int, tuple[int, Any]] = {}
-        self.loaded: Any = None
-        """The load that filled it, while nobody has read a byte of it."""
+        self.unread: Any = None
+        """The load or product that filled it, while nobody has read a byte of it."""
         self.clean = UNTOUCHED
         """The version of its memory's definedness in which all its bytes were last seen defined."""
         self.pitch = 0
@@ -76,7 +76,7 @@ class Cell:
         self.writer_agent = -1
         self.readers.clear()
         self.adders.clear()
-        self.loaded = None
+        self.unread = None
         for cell, _ in self.near:
             cell.live.pop(self, None)
 

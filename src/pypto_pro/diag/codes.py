@@ -29,6 +29,7 @@ _TABLE = (
     ("P006", "syntax", ERROR, "an operation used in a way it does not support"),
     ("P007", "type", ERROR, "a compile-time constant or an enum member is required"),
     ("P008", "syntax", ERROR, "an error raised while the kernel was read"),
+    ("P009", "value", ERROR, "a kernel that the automatic pipeline cannot transform"),
     ("P020", "type", ERROR, "a launch argument of the wrong type or dtype"),
     ("P021", "value", ERROR, "a launch argument of the wrong rank, shape, size or strides"),
     # S: synchronisation
@@ -52,7 +53,7 @@ _TABLE = (
     # D: data
     ("D101", "uninitialised_read", ERROR, "bytes read before anybody wrote them"),
     ("D102", "out_of_bounds", ERROR, "bytes past a tensor or a memory space"),
-    ("D103", "lost_load", WARNING, "loaded bytes overwritten unread"),
+    ("D103", "lost_load", WARNING, "loaded bytes, or a product, overwritten unread"),
     ("D104", "unwritten_output", WARNING, "output bytes a narrowed store left out"),
     ("D105", "stale_operand", WARNING, "a sum continued after it was stored"),
     ("D106", "stride_mismatch", WARNING, "producer and consumer use different pitches"),
@@ -67,6 +68,7 @@ _TABLE = (
     ("M103", "over_capacity", ERROR, "a slot past the end of its space"),
     ("M104", "mx_scale_address", ERROR, "a scale tile not at its data address >> 4"),
     ("M105", "bank_conflict", NOTE, "concurrent accesses to one L1 bank"),
+    ("M106", "short_slot", WARNING, "a tile that reserves fewer bytes than it needs"),
     # L: the layout report, one row of its table at a time
     ("L001", "value", ERROR, "a plan file that cannot be read, or a field of it that makes no sense"),
     ("L101", "misaligned_slot", ERROR, "a slot off the alignment of its space"),

@@ -44,6 +44,7 @@ class Diagnostic:
     pipes: tuple[str, ...] = ()
     consequences: tuple[str, ...] = ()
     call_chain: tuple[Span, ...] = ()
+    scope: str = ""  # which cores a conflict is between; findings of two scopes are never one
     title: str = ""  # the exception class an author catches, where there is one
 
     def with_notes(self, *notes: str) -> Diagnostic:

@@ -14,12 +14,14 @@ from typing import Any
 from pypto_pro.diag import Span
 from pypto_pro.enums import CoreKind
 from pypto_pro.interp.call_bodies import ProgramWriter
-from pypto_pro.interp.declare import group_of_slots, initial_reference, owned_tile, tensor_record
+from pypto_pro.interp.declare import NO_POINTER, group_of_slots, initial_reference, owned_tile, tensor_record
 from pypto_pro.interp.expressions import Namespace
 from pypto_pro.interp.memory import tensor_view
 from pypto_pro.interp.sites import Site
 from pypto_pro.interp.statements import Statements, update_descriptors
+from pypto_pro.interp.structs import zeros
 from pypto_pro.ir import walk
+from pypto_pro.ir.binding import unsure
 from pypto_pro.ir.nodes import (
     LAUNCH_QUERIES,
     CopyTensor,
@@ -35,7 +37,7 @@ from pypto_pro.ir.nodes import (
     Var,
     VfCall,
 )
-from pypto_pro.ir.types import ScalarType, StructArrayType, StructType, TensorType, TileType
+from pypto_pro.ir.types import PtrType, ScalarType, StructArrayType, StructType, TensorType, TileType
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +87,15 @@ def source_of(kernel: Kernel, program: Program, namespace: Namespace) -> tuple[s
     namespace.globals |= {
         "tensor_view": tensor_view, "update_descriptors": update_descriptors, "owned_tile": owned_tile,
         "group_of_slots": group_of_slots, "initial_reference": initial_reference, "tensor_record": tensor_record,
+        "no_pointer": NO_POINTER,
     }  # fmt: skip
     writer = ProgramWriter(namespace, variables(kernel, program))
     writer.depth = 1
+    doubtful = unsure(program.body, kernel.params)
+    for line in writer.watch(program, doubtful.variables):
+        writer.emit(line)
+    for declaration in doubtful.declarations:
+        writer.statement(declaration)
     writer.block(program.body)
     head = ["def program(core, params):", "    issue, wait, scalar = core.issue, core.wait, core.scalar"]
     head += [f"    {line}" for line in _prologue(kernel, program, writer)]
@@ -142,8 +150,12 @@ def _initial(var: Var, writer: Statements) -> str:
     match var.type:
         case ScalarType(dtype):
             return "0.0" if dtype.is_float() else "0"
-        case StructType() | StructArrayType():
-            return "[]"
+        case StructType() as struct:
+            return f"{zeros(struct)}"
+        case StructArrayType(struct, length):
+            return f"{zeros(struct)} * {length}"
+        case PtrType():
+            return "no_pointer"
         case TileType() | TensorType():
             return f"initial_reference(core, {writer.text.space.bind(var, 'var')})"
     return "None"

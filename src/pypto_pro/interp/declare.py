@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pypto_pro import layouts
 from pypto_pro.enums import MemorySpace
+from pypto_pro.hw.a5 import MUTEX_IDS
 from pypto_pro.interp.memory import (
     Buffer,
     GmPtr,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from pypto_pro.interp.machine import Core
 
 _NO_BUFFER = null_buffer("")
+NO_POINTER = GmPtr(_NO_BUFFER, 0)
 
 
 def buffers_of(kernel: Kernel, launch: Launch) -> list[Buffer | None]:
@@ -71,13 +73,13 @@ def stores_of(core: Core, space: MemorySpace) -> tuple[Storage, ...]:
 
 
 def owned_tile(core: Core, decl: TileDecl | SubView | CopyTile) -> Tile:
-    """The descriptor of a declared tile, a window or a merged copy."""
+    """The descriptor of a declared tile; a window or a merged copy starts as nothing."""
+    if not isinstance(decl, TileDecl):
+        return no_tile(core, decl.var)
     type_ = decl.var.type
     assert isinstance(type_, TileType)
-    addr, size = (decl.addr, decl.size) if isinstance(decl, TileDecl) else (0, 0)
-    if size is None:
-        size = layouts.slot_size(type_.shape, type_.dtype)
-    return Tile(declared_tile(type_, addr, size, stores_of(core, type_.space), shown(decl.var)))
+    size = layouts.slot_size(type_.shape, type_.dtype) if decl.size is None else decl.size
+    return Tile(declared_tile(type_, decl.addr, size, stores_of(core, type_.space), shown(decl.var)))
 
 
 def group_of_slots(core: Core, decl: GroupDecl) -> tuple[Tile, ...]:
@@ -100,16 +102,20 @@ def tensor_record(decl: TensorDecl | CopyTensor) -> Tensor:
 
 def initial_reference(core: Core, var: Var) -> Tile | Tensor:
     """What a reference variable refers to before its first assignment: nothing, with extents 0."""
-    if isinstance(var.type, TileType):
-        tile = Tile(declared_tile(var.type, 0, 0, stores_of(core, var.type.space), shown(var)))
-        tile.set_valid(0, 0)
-        return tile
-    return Tensor(_empty_view(var))
+    return no_tile(core, var) if isinstance(var.type, TileType) else Tensor(_empty_view(var))
+
+
+def no_tile(core: Core, var: Var) -> Tile:
+    """No rows, no columns, mutex id 0 wherever an id is asked for: the zeros a native descriptor starts with."""
+    assert isinstance(var.type, TileType)
+    tile = Tile(declared_tile(var.type, 0, 0, stores_of(core, var.type.space), shown(var)), (0,) * len(MUTEX_IDS))
+    tile.set_valid(0, 0)
+    return tile
 
 
 def _empty_view(var: Var) -> SimTensor:
     assert isinstance(var.type, TensorType)
-    return tensor_view(var.type, GmPtr(_NO_BUFFER, 0), (0,) * var.type.rank, None, shown(var))
+    return tensor_view(var.type, NO_POINTER, (0,) * var.type.rank, None, shown(var))
 
 
 def shown(var: Var) -> str:

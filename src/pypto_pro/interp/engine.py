@@ -15,7 +15,7 @@ from pypto_pro.interp.debug import DebugSite
 from pypto_pro.interp.machine import Core, Instr, Machine, Pipe
 from pypto_pro.interp.memory import SimTensor, SimTile
 from pypto_pro.interp.services import ServiceSite
-from pypto_pro.interp.sites import IndexSite, Kind, OpSite, Overrun, Site, run_clipped
+from pypto_pro.interp.sites import IndexSite, Kind, NameSite, OpSite, Overrun, Site, run_clipped
 from pypto_pro.interp.sync import UnitFlag, Waitable
 
 if TYPE_CHECKING:
@@ -219,6 +219,11 @@ class Engine:
             self.calls.index_outside(core, site, index, trips)
         elif self.machine.observer is None:
             self.warner.stray(site, index)
+
+    def valueless(self, core: Core, site: NameSite, trips: tuple[int, ...]) -> None:
+        """A variable used before anything gave it a value."""
+        if self.calls.used_without_value is not None:
+            self.calls.used_without_value(core, site, trips)
 
     # --- waiting ------------------------------------------------------------------------------------------------
 

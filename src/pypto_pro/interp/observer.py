@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pypto_pro.interp.machine import Core, Instr, Machine
     from pypto_pro.interp.result import RunResult
-    from pypto_pro.interp.sites import IndexSite, Overrun, Site
+    from pypto_pro.interp.sites import IndexSite, NameSite, Overrun, Site
     from pypto_pro.interp.sync import Counter, Credit, Flag, Mutex, UnitFlag
     from pypto_pro.ops.entry import Caution
 
@@ -46,6 +46,9 @@ class Observer:
 
     def index_outside(self, core: Core, site: IndexSite, index: int, trips: tuple[int, ...]) -> None:
         """A run-time index lies outside the group, tuple or array it indexes; `trips` are the loops' values."""
+
+    def used_without_value(self, core: Core, site: NameSite, trips: tuple[int, ...]) -> None:
+        """The program uses a variable that nothing on its way gave a value; it counts as zero, or as an empty tile."""
 
     def cautioned(self, instr: Instr, caution: Caution) -> None:
         """An op runs, but something its author may rely on does not hold (`caution.kind`, `caution.message`)."""

@@ -129,6 +129,16 @@ class IndexSite:
     count: int
 
 
+@dataclass(frozen=True, slots=True)
+class NameSite:
+    """A use of a variable that may have no value there; `given` is where statements give it one."""
+
+    span: Span
+    loops: tuple[str, ...]
+    name: str
+    given: tuple[Span, ...]
+
+
 @dataclass(slots=True, eq=False)
 class OpSite(Site):
     """An op of the table: `run(args)` applies its meaning to captured operands."""

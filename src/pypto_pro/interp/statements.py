@@ -12,14 +12,16 @@ from pypto_pro.interp.debug import DebugSite
 from pypto_pro.interp.expressions import Expressions, Namespace
 from pypto_pro.interp.memory import Tile
 from pypto_pro.interp.services import SERVICES, ServiceSite
-from pypto_pro.interp.sites import Kind, OpSite, ShapeSite, Site
+from pypto_pro.interp.sites import Kind, NameSite, OpSite, ShapeSite, Site
 from pypto_pro.ir import walk
+from pypto_pro.ir.binding import copied
 from pypto_pro.ir.nodes import (
     Arg,
     Assign,
     Barrier,
     Block,
     Break,
+    Choose,
     Continue,
     CopyStruct,
     CopyTensor,
@@ -31,6 +33,7 @@ from pypto_pro.ir.nodes import (
     If,
     Lock,
     Op,
+    Program,
     Query,
     Return,
     SetCross,
@@ -94,6 +97,9 @@ class Statements:
         self.while_spans: list[Span] = []
         self.depth = 0
         self.loops: tuple[Var, ...] = ()
+        self.watched: dict[str, Var] = {}
+        """Variables that may be used without a value; `has_<name>` says whether one was given."""
+        self.givers: dict[str, tuple[Span, ...]] = {}
         self.drain_vector = Site(Kind.DRAIN, Return(), "get_spr", PipeType.S)
 
     # --- lines ----------------------------------------------------------------------------------------------------
@@ -140,6 +146,8 @@ class Statements:
         if self.reads_spr(stmt):
             self.wait(self.drain_vector, f"({self.text.space.bind(PipeType.V, 'pipe')},)")
             self.emit("q_spr = core.vector_state.ar")
+        if self.watched:
+            self.expect_values(stmt)
         match stmt:
             case Op():
                 self.op(stmt)
@@ -151,6 +159,44 @@ class Statements:
                 self.synchronise(stmt)
             case _:
                 self.scalar(stmt)
+        if self.watched and not isinstance(stmt, For):
+            self.note_values(stmt)
+
+    # --- variables without a value --------------------------------------------------------------------------------
+
+    def watch(self, program: Program, doubtful: dict[str, Var]) -> list[str]:
+        """Follow whether variables have a value; the lines the program starts with."""
+        self.watched = doubtful
+        for stmt in walk.statements(program.body) if doubtful else ():
+            for var in walk.bound_vars(stmt):
+                if var.name in doubtful and copied(stmt) is None:
+                    self.givers[var.name] = (*self.givers.get(var.name, ()), stmt.span)
+        return [f"has_{self.text.var(var)} = False" for var in doubtful.values()]
+
+    def expect_values(self, stmt: Stmt) -> None:
+        """Tell of watched variables that `stmt` uses without a value; a copy is no use, nor is a side of a choice."""
+        if copied(stmt) is not None:
+            return
+        used = set(walk.reads(stmt))
+        if isinstance(stmt, VfCall | SimtLaunch):
+            used.update(var for inner in walk.statements(stmt.body) for var in walk.reads(inner))
+        choices = (c for root in walk.expressions(stmt) for c in walk.walk(root) if isinstance(c, Choose))
+        sides = {node for c in choices for side in (c.then, c.other) for node in walk.walk(side)}
+        for var in sorted(used - sides, key=lambda v: v.name):
+            if var.name in self.watched:
+                name = var.name.split("$", 1)[0]
+                site = NameSite(stmt.span, self.loop_names, name, self.givers.get(var.name, ()))
+                told = f"core.machine.engine.valueless(core, {self.text.space.bind(site, 'N')}, {self.trips})"
+                self.emit(f"if not has_{self.text.var(var)}: {told}")
+
+    def note_values(self, stmt: Stmt) -> None:
+        """Watched variables that `stmt` gave a value; a copy has one when its source has."""
+        copy = copied(stmt)
+        for var in walk.bound_vars(stmt) if copy is None else copy[:1]:
+            if var.name in self.watched:
+                source = None if copy is None else self.watched.get(copy[1].name)
+                has = "True" if source is None else f"has_{self.text.var(source)}"
+                self.emit(f"has_{self.text.var(var)} = {has}")
 
     def call(self, stmt: VfCall | SimtLaunch) -> None:
         """A vector function or SIMT launch; calls do not nest."""
@@ -172,7 +218,11 @@ class Statements:
                     self.nested("else:", orelse)
             case For(var, start, stop, step, body):
                 bounds = ", ".join(self.text.expr(e) for e in (start, stop, step))
-                self.nested(f"for {self.text.var(var)} in range_({bounds}):", body, (*self.loops, var))
+                self.emit(f"for {self.text.var(var)} in range_({bounds}):")
+                self.depth += 1
+                self.note_values(stmt)
+                self.block(body, (*self.loops, var))
+                self.depth -= 1
             case While(body):
                 self.emit("while True:")
                 self.depth += 1

@@ -34,6 +34,11 @@ def leaf_index(type_: StructType, path: tuple[str, ...]) -> tuple[int, int]:
     return at, leaf_count(current)
 
 
+def zeros(type_: StructType) -> list[Any]:
+    """A struct of zeros."""
+    return [0.0 if dtype.is_float() else 0 for _, dtype in layout_of(type_).leaves]
+
+
 def pack(type_: StructType, values: list[Any]) -> bytes:
     """The struct's bytes; padding zero."""
     layout = layout_of(type_)

@@ -12,6 +12,8 @@ from pypto_pro.memory.design import Parallel
 from pypto_pro.memory.finding import LayoutFinding, finding
 from pypto_pro.memory.table import Row
 
+SAME = "the same holds for"
+"""How a note begins that counts further pairs of accesses."""
 HALF = L1_BANKS * L1_BANK_BYTES // 2
 """Addresses from here on are in the second bank of each group."""
 
@@ -83,13 +85,13 @@ def bank_findings(pairs: tuple[BankPair, ...]) -> Iterator[LayoutFinding]:
             help_ = (
                 f"move `{b.shown}` to the other half (address xor 0x40000): one read and one write may share a group"
             )
-        facts: dict[str, object] = {"a": a.name, "b": b.name, "ops": (use.a_op, use.b_op)}
+        facts: dict[str, object] = {"a": a.name, "b": b.name, "ops": (use.a_op, use.b_op), "pairs": count}
         if pair.same_bank:
             facts["same_bank_groups"] = pair.same_bank
         if same_kind and pair.same_group:
             facts["same_group_groups"] = pair.same_group
         others = "1 other pair" if count == 2 else f"{count - 1} other pairs"
-        notes = (f"the same holds for {others} of accesses to these tiles",) if count > 1 else ()
+        notes = (f"{SAME} {others} of accesses to these tiles",) if count > 1 else ()
         message = f"conflict in L1: the parallel {ops} meet in {where}"
         yield finding("L203", message, a.tile, b.tile, help=help_, notes=notes, facts=facts)
 

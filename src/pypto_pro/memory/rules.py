@@ -120,8 +120,9 @@ def _check_reservation(tile: TileRecord) -> Iterator[LayoutFinding]:
     t = tile.type
     natural, reserved = slot_size(t.shape, t.dtype), reserved_bytes(tile)
     if isinstance(tile.size, int) and tile.size < natural:
-        message = f"`{tile.name}` gives size {tile.size} B, its shape needs {natural} B; the report uses {natural} B"
-        yield finding("L201", message, tile, size=tile.size, slot_size=natural)
+        message = f"`{tile.name}` gives size {tile.size} B, its shape needs {natural} B, which is what it takes"
+        yield finding("L201", message, tile, help=f"leave `size` out, or give size={natural}", size=tile.size,
+                      slot_size=natural)  # fmt: skip
     needed, cause = footprint(tile)
     if needed > reserved:
         short = needed - reserved

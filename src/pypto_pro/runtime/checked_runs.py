@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pypto_pro.analysis.coverage import find_unreached
-from pypto_pro.analysis.dependence import reads_deciding
+from pypto_pro.analysis.dependence import reads_deciding, reads_placing
 from pypto_pro.diag import Diagnostic
 from pypto_pro.diag.errors import DiagnosticError
 from pypto_pro.ir.launch import BufferValue, Launch
-from pypto_pro.ir.nodes import Kernel, Op
+from pypto_pro.ir.nodes import Kernel
 from pypto_pro.runtime.findings import as_finding
 from pypto_pro.runtime.notes import notes_of
 from pypto_pro.runtime.options import Options
@@ -69,7 +69,7 @@ class LookedAt:
 def verdict(kernel: Kernel) -> str:
     """For which runs the order that was found holds."""
     control = [span for p in kernel.programs for span in reads_deciding(p.body)]
-    addresses = [span for p in kernel.programs for span in reads_deciding(p.body, (Op,))]
+    addresses = [span for p in kernel.programs for span in reads_placing(p.body)]
     if control:
         lines = ", ".join(str(line) for line in sorted({span.line for span in control}))
         return f"branches or signals depend on data read at line {lines}: the order holds for the data of this launch"
@@ -136,8 +136,8 @@ def replayable(finding: Diagnostic, schedule: str, seed: int) -> Diagnostic:
 
 
 def _key(finding: Diagnostic) -> Any:
-    """Findings of two schedules at the same lines are one."""
-    return finding.code, frozenset((s.file, s.line) for s in finding.spans[:2])
+    """Findings of two schedules at the same lines, between the same kinds of cores, are one."""
+    return finding.code, finding.scope, frozenset((s.file, s.line) for s in finding.spans[:2])
 
 
 def _saved(kernel: Kernel, launch: Launch) -> list[tuple[int, bytes]]:

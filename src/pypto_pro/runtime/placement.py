@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from pypto_pro.diag import BY_KIND, Diagnostic, Severity
 from pypto_pro.diag.codes import CODES
 from pypto_pro.diag.errors import PlacementError
 from pypto_pro.ir.nodes import Kernel
+from pypto_pro.memory.banks import SAME
 from pypto_pro.memory.finding import LayoutFinding
 from pypto_pro.memory.kernel_report import table_findings
 
 KINDS = ("address_overlap", "misaligned_slot", "over_capacity", "mx_scale_address")
 CHECK_CODES = {CODES[c].kind: c for c in ("M101", "M102", "M103", "M104", "M105")}
+SHORT = {"L201": "M106", "L112": "M106"}
+"""Reservations that are too small: the size that was given, or what its accesses reach beyond it."""
 PARTIAL = "L211"
 """Two slots that overlap, neither inside the other."""
 EXPLAINED = ("race", "waw_hazard", "lost_load")
@@ -31,7 +34,7 @@ def placement_findings(kernel: Kernel, found: list[Diagnostic]) -> list[Diagnost
     Races stay on their own where one tile lies inside the other: that may be a view, and the missing order the mistake.
     """
     table = table_findings(kernel)
-    placed = [f for f in table if f.diagnostic.kind in CHECK_CODES]
+    placed = [f for f in one_a_pair(table) if _code_of(f) is not None]
     partial = {(f.facts.get("a"), f.facts.get("b")) for f in table if f.code == PARTIAL}
     rest = list(found)
     made: list[Diagnostic] = []
@@ -50,12 +53,35 @@ def placement_findings(kernel: Kernel, found: list[Diagnostic]) -> list[Diagnost
     return sorted([*made, *rest], key=lambda f: (f.severity.rank, f.spans[0].line if f.spans else 0, f.code))
 
 
+def one_a_pair(found: Iterable[LayoutFinding]) -> Iterator[LayoutFinding]:
+    """The findings with one about L1 banks for each pair of tiles, which says how many pairs of accesses meet."""
+    told: dict[frozenset[str], list[LayoutFinding]] = {}
+    for finding in found:
+        if finding.diagnostic.kind != "bank_conflict":
+            yield finding
+            continue
+        told.setdefault(frozenset(finding.tiles), []).append(finding)
+    for alike in told.values():
+        said, pairs = alike[0].diagnostic, sum(f.facts["pairs"] for f in alike)  # type: ignore[misc]
+        notes = tuple(n for n in said.notes if not n.startswith(SAME))
+        if pairs > 1:
+            notes = (f"{pairs} pairs of accesses to these two tiles meet like this", *notes)
+        yield replace(alike[0], diagnostic=replace(said, notes=notes))
+
+
 def _own(finding: LayoutFinding, kernel: str) -> Diagnostic:
     """Under the code of the checks."""
     said = finding.diagnostic
-    code = CODES[CHECK_CODES[said.kind]]
+    own = _code_of(finding)
+    assert own is not None
+    code = CODES[own]
     severity = Severity.NOTE if code.severity is Severity.NOTE else said.severity
-    return replace(said, code=code.code, severity=severity, kernel=kernel)
+    return replace(said, code=code.code, kind=code.kind, severity=severity, kernel=kernel)
+
+
+def _code_of(finding: LayoutFinding) -> str | None:
+    """The code a check reports it under; None for what only the layout report says."""
+    return SHORT.get(finding.code) or CHECK_CODES.get(finding.diagnostic.kind)
 
 
 def _about(found: Diagnostic, overlap: LayoutFinding) -> bool:

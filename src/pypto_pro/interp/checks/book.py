@@ -95,10 +95,11 @@ def in_report_order(found: Diagnostic) -> tuple[int, str, int, str]:
 
 def make(
     kind: str, message: str, *spans: Span, notes: tuple[str, ...] = (), help: str | None = None,
-    severity: Severity | None = None, core: str | None = None, pipes: tuple[str, ...] = (),
+    severity: Severity | None = None, core: str | None = None, pipes: tuple[str, ...] = (), scope: str = "",
 ) -> Diagnostic:  # fmt: skip
     """A finding of a kind, with the code and severity of the table unless another severity is given."""
     code = CODES[BY_KIND[kind].code]
     return Diagnostic(
-        code.code, kind, severity or code.severity, message, spans, notes=notes, help=help, core=core, pipes=pipes
+        code.code, kind, severity or code.severity, message, spans, notes=notes, help=help, core=core, pipes=pipes,
+        scope=scope,
     )

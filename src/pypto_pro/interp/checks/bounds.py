@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
+from pypto_pro.analysis.accesses import accesses_of
 from pypto_pro.diag import Diagnostic
 from pypto_pro.interp.checks import words
 from pypto_pro.interp.checks.blame import Blame
 from pypto_pro.interp.checks.book import Book, make
 from pypto_pro.interp.machine import Instr
-from pypto_pro.interp.memory import SimTile
+from pypto_pro.interp.memory import SimTensor, SimTile, row_major
 from pypto_pro.interp.out_of_bounds import describe
-from pypto_pro.interp.sites import Overrun, Site
+from pypto_pro.interp.sites import OpSite, Overrun, Site
+from pypto_pro.ops.entry import Window
 
 
 class Bounds:
@@ -37,13 +42,81 @@ class Bounds:
             spans.append(instr.site.span.labelled("called here"))
         notes = [f"{beyond} bytes outside; " + ("on the device they overwrite foreign memory, here they are dropped"
                                                 if changes else "the device reads foreign memory, here they read as 0")]
-        mend = "limit the valid shape with pl.set_validshape before the last, shorter step"
-        tile = next((a for a in instr.args if isinstance(a, SimTile)), None)
-        in_gm = overrun.space == "GM"
-        if tile is not None and in_gm:
-            notes.append(f"the valid shape of `{tile.name}`, {tile.vr} x {tile.vc}, decides how much is moved")
+        moved = moved_window(instr, overrun.operand) if site is instr.site else None
+        if moved is not None:
+            notes.append(moved.text())
         return make(
             "out_of_bounds", f"`{site.name}`{rounds} {describe(overrun)}", *spans, notes=tuple(notes),
-            help=mend if tile and in_gm else None,
+            help=moved.last_step() if moved is not None else None,
             core=words.short(instr.core), pipes=(words.pipe(instr),),
         )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Moved:
+    """The window of a tensor that a transfer moves, and the tile whose valid shape decides its extents."""
+
+    window: Window
+    tensor: SimTensor
+    tile: SimTile
+
+    @property
+    def extents(self) -> dict[int, int]:
+        """Elements moved along each tensor axis the tile walks."""
+        rows, cols = self.window.axes
+        found = {cols: self.window.cols} if cols is not None else {}
+        return found | ({rows: self.window.rows} if rows is not None else {})
+
+    def text(self) -> str:
+        """What is moved, in elements."""
+        window = ", ".join(
+            f"{o}..{o + self.extents[axis]}" if axis in self.extents else str(o)
+            for axis, o in enumerate(self.window.offsets)
+        )
+        return (
+            f"[{window}] of `{self.tensor.name}`, which is {list(self.tensor.dims)}; the valid shape of"
+            f" `{self.tile.name}`, {self.tile.vr} x {self.tile.vc}, decides how much is moved"
+        )
+
+    def last_step(self) -> str | None:
+        """The mend when this is the last, shorter step over a tensor; None when another mistake would look alike.
+
+        Certain when every offset lies inside the tensor and each axis that is left stands at the last multiple of a
+        whole tile, which the extent of the tensor is not.
+        """
+        tile, dims, offsets = self.tile, self.tensor.dims, self.window.offsets
+        whole = self.tensor.base == 0 and self.tensor.strides == row_major(dims) and self.tensor.transfer is None
+        if not whole or not all(0 <= o < d for o, d in zip(offsets, dims, strict=True)):
+            return None
+        left: dict[int, int] = {}
+        for axis, extent in self.extents.items():
+            rest = dims[axis] - offsets[axis]
+            if rest < extent:
+                left[axis] = rest
+                if offsets[axis] % extent or offsets[axis] // extent == 0:
+                    return None
+        if not left or (tile.vr, tile.vc) != (tile.type.rows, tile.type.cols):
+            return None
+        rows, cols = (left.get(a, n) if a is not None else n
+                      for a, n in zip(self.window.axes, (tile.vr, tile.vc), strict=True))  # fmt: skip
+        moves = f"pl.set_validshape({tile.name.split('[')[0]}, ...)"
+        return (
+            f"the last step is shorter: here only {rows} x {cols} of {tile.vr} x {tile.vc} are left; set that with"
+            f" {moves} before the transfer, and the full shape again in the other rounds"
+        )
+
+
+def moved_window(instr: Instr, operand: str) -> Moved | None:
+    """The window of the tensor operand of a transfer; None for other accesses."""
+    site = instr.site
+    if not isinstance(site, OpSite):
+        return None
+    named: dict[str, Any] = site.named(instr.args)
+    tensor = named.get(operand)
+    tile = next((a for a in instr.args if isinstance(a, SimTile)), None)
+    if not isinstance(tensor, SimTensor) or tile is None:
+        return None
+    for access, touched in accesses_of(site.entry, named):
+        if touched is tensor and isinstance(access.where, Window):
+            return Moved(access.where, tensor, tile)
+    return None

@@ -1,4 +1,5 @@
-"""Accesses that meet: races, transfers of one pipe that may overtake each other, loads nobody read.
+"""Accesses that meet: races, transfers of one pipe that may overtake each other, loads and
+products nobody read.
 
 Looks at what an instruction touches when it starts, with what its pipe knows then. After a conflict the missing edge is
 added as if it were there, so that one missing signal gives one report and not one for everything behind it.
@@ -27,8 +28,8 @@ class Conflicts:
     """`report(first, its cell, second, its cell, what)` is called for each conflict.
 
     `what`: `read`, `write` or `overwrite` (second reads what first writes, both write, second writes what first reads),
-    `waw` (same pipe), `lost` (a load nobody read), `stale` (a sum goes on after it was read by the exit), `pitch` (a
-    fractal tile is read with another pitch than it was written with).
+    `waw` (same pipe), `lost` (a load or product nobody read), `stale` (a sum goes on after it was read by the exit),
+    `pitch` (a fractal tile is read with another pitch than it was written with).
     """
 
     def __init__(self, report: Conflict) -> None:
@@ -51,7 +52,7 @@ class Conflicts:
             self._write(instr, know, cell, False)
         for cell in touched.writes:
             self._write(instr, know, cell, True)
-            cell.loaded = instr if touched.is_load else None
+            cell.unread = instr if touched.must_be_read else None
         for cell, pitch in touched.pitches_written:
             cell.pitch = pitch
         for cell in touched.adds:
@@ -65,13 +66,13 @@ class Conflicts:
             self._against_writer(instr, know, cell, cell, "read")
         if cell.adders:
             self._against(instr, know, cell, cell, cell.adders, "read")
-        cell.loaded = None
+        cell.unread = None
         for near in cell.live:
             if near.writer is not None and near.writer_agent != agent:
                 self._against_writer(instr, know, cell, near, "read")
             if near.adders:
                 self._against(instr, know, cell, near, near.adders, "read")
-            near.loaded = None
+            near.unread = None
         fresh = not cell.readers and cell.writer is None and not cell.adders
         cell.readers[agent] = (instr.number, instr)
         if fresh:
@@ -119,10 +120,10 @@ class Conflicts:
             elif know.lane in OVERTAKING and know.own[know.lane] < near.writer_number and near.writer is not instr:
                 if defines and not near.readers:  # with a reader between them that one decides
                     self.report(near.writer, near, instr, cell, "waw")
-                near.loaded = None
-        if near.loaded is not None and near.loaded is not instr and defines:
-            self.report(near.loaded, near, instr, cell, "lost")
-            near.loaded = None
+                near.unread = None
+        if near.unread is not None and near.unread is not instr and defines:
+            self.report(near.unread, near, instr, cell, "lost")
+            near.unread = None
         if near.readers:
             self._against(instr, know, cell, near, near.readers, "overwrite")
             if know.lane == self.adds_up and agent in near.readers:
@@ -153,7 +154,7 @@ class Conflicts:
         world = know.world
         known = know.own[lane] if 0 <= lane < LANES else 0 if world is None else world[agent]
         if known < number:
-            near.loaded = None
+            near.unread = None
             self.report(near.writer, near, instr, cell, what)
             know.learn(agent, number)
         elif self.ordered is not None:

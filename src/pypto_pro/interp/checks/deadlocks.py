@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import partial
 
 from pypto_pro.diag import Diagnostic, Span
-from pypto_pro.enums import CoreKind, CrossCoreSyncMode, PipeType
+from pypto_pro.enums import CoreKind, CrossCoreSyncMode
 from pypto_pro.hw.a5 import UNICAST_AIV1_STEP
 from pypto_pro.interp.checks import near_miss, words
 from pypto_pro.interp.checks.book import Book, Entry, make
+from pypto_pro.interp.checks.circles import describe_circle, key_of
 from pypto_pro.interp.checks.counters import Counters, mode_mismatch
 from pypto_pro.interp.checks.near_miss import Hint
 from pypto_pro.interp.checks.stuck import Wait, WaitGraph, wait_mode
@@ -40,7 +40,7 @@ class Deadlocks:
         for wait in roots:
             causes.append(self._root(wait, graph))
         for circle in graph.cycles():
-            causes.append(self._circle(circle))
+            causes.append(self.book.add("deadlock", key_of(circle), partial(describe_circle, circle)))
         held = next((w for w in graph.waits.values() if is_held(w)), None)
         if held is None:
             self.counters.overflows(None)
@@ -98,10 +98,10 @@ class Deadlocks:
         match wait.blocked.waits_for:
             case Flag() as flag:
                 name = f"flag {flag.set_pipe.name} -> {flag.wait_pipe.name} {flag.event}"
-                how = "which nobody sets" if not flag.sets else (
+                how = "which nobody sets" + (" before it" if wait.later else "") if not flag.sets else (
                     f"which is set {flag.sets} times; this is wait number {flag.waits + 1}"
                 )  # fmt: skip
-                return f"{name}, {how}", near_miss.of_flag(flag)
+                return f"{name}, {how}", near_miss.of_late_set(wait.later, instr) or near_miss.of_flag(flag)
             case Counter() as counter if wait.absent:
                 group = f"the {wait_mode(instr).name} rendezvous on event id {instr.args[0]}"
                 return self._absent(group, wait), near_miss.of_meeting(self.counters, counter, instr)
@@ -201,90 +201,11 @@ class Deadlocks:
             core=words.short(wait.core), pipes=(words.pipe(wait),),
         )  # fmt: skip
 
-    # --- circles ----------------------------------------------------------------------------------------------------
-
-    def _circle(self, circle: list[Wait]) -> Entry:
-        """Pipes that wait for each other."""
-        shown = by_author(circle) or circle
-        key = frozenset(w.instr.site.span for w in shown)
-        return self.book.add("deadlock", key, lambda: self._describe_circle(circle, shown))
-
-    def _describe_circle(self, circle: list[Wait], shown: list[Wait]) -> Diagnostic:
-        first = shown[0]
-        spans: list[Span] = []
-        seen: set[Span] = set()
-        for wait in shown:
-            if wait.instr.site.span not in seen and len(spans) < SHOWN:
-                seen.add(wait.instr.site.span)
-                who = f"{words.pipe(wait.instr)} of {words.short(wait.blocked.core)}"
-                spans.append(wait.instr.site.span.labelled(f"{who} waits for {target_name(wait)}"))
-        cores = words.cores_text(dict.fromkeys(w.blocked.core for w in circle))
-        whom = "each other" if len({w.blocked.core for w in circle}) > 1 else "themselves"
-        return make(
-            "deadlock", f"{cores} wait for {whom} in a circle", *spans,
-            notes=tuple(chain(circle, first)), core=words.short(first.blocked.core),
-            pipes=tuple(dict.fromkeys(words.pipe(w.instr) for w in circle)),
-        )  # fmt: skip
-
-
-def chain(circle: list[Wait], first: Wait) -> Iterable[str]:
-    """The shortest way round a circle from one wait back to itself, one clause a step."""
-    inside = set(circle)
-    came: dict[Wait, Wait] = {}
-    pending, goal = [first], None
-    while pending and goal is None:
-        step: list[Wait] = []
-        for wait in pending:
-            for other in wait.waits_for:
-                if other is first:
-                    goal = wait
-                elif other in inside and other not in came:
-                    came[other] = wait
-                    step.append(other)
-        pending = step
-    path = []
-    while goal is not None and goal is not first:
-        path.append(goal)
-        goal = came.get(goal)
-    for wait in (first, *reversed(path)):
-        who = f"{words.pipe(wait.instr)} of {words.short(wait.blocked.core)}"
-        yield f"line {_line(wait.instr)}: {who} waits for {target_name(wait)}{answer(wait)}"
-
-
-def answer(wait: Wait) -> str:
-    """Who would end a wait, as a clause behind it."""
-    signal = wait.signal
-    if signal is not None:
-        pipe = f"{words.pipe(signal)} of {words.short(signal.core)}"
-        if signal.site.kind is Kind.LOCK:
-            return f", whose turn before is queued on {pipe} (line {_line(signal)})"
-        verb = "unlocks" if signal.site.kind is Kind.UNLOCK else "signals"
-        return f", which line {_line(signal)} {verb} on {pipe}"
-    if wait.waits_for and wait.waits_for[0].instr.site.lane == PipeType.S.value:
-        return f", which S of {words.short(wait.waits_for[0].blocked.core)} has not issued yet"
-    return ""
-
-
-def target_name(wait: Wait) -> str:
-    """What a blocked pipe waits for."""
-    match wait.blocked.waits_for:
-        case Mutex() as mutex:
-            return f"mutex {mutex.number}"
-        case Counter() as counter if counter.credits:
-            return f"room on {counter.name}"
-    target: object = wait.blocked.waits_for
-    return str(getattr(target, "name", "its pipes"))
-
 
 def is_held(wait: Wait) -> bool:
     """Whether a blocked instruction is a SET that found no room."""
     target = wait.blocked.waits_for
     return wait.instr.site.kind is Kind.SET_CROSS and isinstance(target, Counter) and bool(target.credits)
-
-
-def by_author(waits: Iterable[Wait]) -> list[Wait]:
-    """Waits the author wrote, without locks that were inserted for ops."""
-    return [w for w in waits if not getattr(w.instr.site.node, "automatic", False) and w.instr.site.kind is not Kind.OP]
 
 
 def given(counter: Counter) -> str:

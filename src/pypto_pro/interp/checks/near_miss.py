@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pypto_pro.diag import Span
-from pypto_pro.enums import CoreKind, CrossCoreSyncMode
+from pypto_pro.enums import CoreKind, CrossCoreSyncMode, PipeType
 from pypto_pro.hw.a5 import UNICAST_AIV1_STEP
 from pypto_pro.interp.checks import words
 from pypto_pro.interp.checks.counters import Counters, Sent
 from pypto_pro.interp.machine import Instr, Machine
 from pypto_pro.interp.sync import Counter, Credit, Flag
+from pypto_pro.ir.nodes import SetCross, SetFlag
 
 MODE = CrossCoreSyncMode
 
@@ -43,6 +44,17 @@ def of_flag(flag: Flag) -> Hint:
         notes=(f"line {setter.site.span.line} sets flag {name}, which nobody waits for: {differs}",),
         spans=(setter.site.span.labelled(f"sets flag {name}"),),
         help="name the same set_pipe, wait_pipe and event_id in sync_src and sync_dst",
+    )
+
+
+def of_late_set(later: SetFlag | SetCross | None, wait: Instr) -> Hint | None:
+    """A set of the flag that the scalar unit would issue if it did not wait for it here."""
+    if later is None or wait.site.pipe is not PipeType.S or later.span.line <= wait.site.span.line:
+        return None
+    return Hint(
+        notes=(f"S waits here itself, so it never issues the sync_src of line {later.span.line}",),
+        spans=(later.span.labelled("would set it, but is never issued"),),
+        help=f"put the sync_src of line {later.span.line} before line {wait.site.span.line}",
     )
 
 

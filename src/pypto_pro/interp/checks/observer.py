@@ -30,7 +30,7 @@ from pypto_pro.interp.checks.scalar_cache import ScalarCaches
 from pypto_pro.interp.checks.signals import Signals
 from pypto_pro.interp.checks.thread_races import ThreadRaces
 from pypto_pro.interp.checks.touched import Memories, Touched
-from pypto_pro.interp.checks.uninitialised import Uninitialised, written_beside
+from pypto_pro.interp.checks.uninitialised import Uninitialised, valueless, written_beside
 from pypto_pro.interp.checks.values import Values, set_status
 from pypto_pro.interp.observer import Observer
 from pypto_pro.interp.services import ServiceSite, dcci, ssbuf_load, ssbuf_store
@@ -40,7 +40,7 @@ from pypto_pro.ir.nodes import Debug, Kernel
 if TYPE_CHECKING:
     from pypto_pro.interp.machine import Core, Instr, Machine
     from pypto_pro.interp.result import RunResult
-    from pypto_pro.interp.sites import IndexSite, Overrun
+    from pypto_pro.interp.sites import IndexSite, NameSite, Overrun
     from pypto_pro.interp.sync import Counter, Credit, Flag, Mutex, UnitFlag
     from pypto_pro.ops.entry import Caution
 
@@ -186,6 +186,9 @@ class Checker(Observer):
 
     def index_outside(self, core: Core, site: IndexSite, index: int, trips: tuple[int, ...]) -> None:
         stray(self.book, core, site, index, trips)
+
+    def used_without_value(self, core: Core, site: NameSite, trips: tuple[int, ...]) -> None:
+        valueless(self.book, core, site, trips)
 
     def undefined_bytes(self, instr: Instr, address: int, size: int) -> NDArray[np.bool_] | None:
         return self.defined.calls.undefined_bytes(instr, address, size)

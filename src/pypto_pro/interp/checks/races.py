@@ -128,7 +128,7 @@ class Races:
     def _settle(self, found: Collision) -> None:
         if found.alike:
             first, second = found.first, found.second
-            key = frozenset((first.site.span, second.site.span))
+            key = (frozenset((first.site.span, second.site.span)), scope_of(first, second))
             self.book.add("identical_write", key, lambda: self._identical(found))
         else:
             self._race(found.first, found.first_cell, found.second, found.second_cell, "write")
@@ -143,13 +143,13 @@ class Races:
             first.site.span.labelled(words.party("written", first, second.core)),
             notes=(f"{self._where(found.first_cell, found.second_cell)}; harmless as long as the bytes are equal",),
             help="let one of them write, for example only the block or core with index 0",
-            pipes=(words.pipe(second), words.pipe(first)),
+            pipes=(words.pipe(second), words.pipe(first)), scope=scope_of(first, second),
         )  # fmt: skip
 
     # --- races ------------------------------------------------------------------------------------------------------
 
     def _race(self, first: Instr, first_cell: Cell, second: Instr, second_cell: Cell, what: str) -> None:
-        key = frozenset((first.site.span, second.site.span))
+        key = (frozenset((first.site.span, second.site.span)), scope_of(first, second))
         if self._is_reversed(first, first_cell, second, second_cell, what):
             first, first_cell, second, second_cell, what = second, second_cell, first, first_cell, TURNED[what]
         entry = self.book.add("race", key, lambda: self._describe(first, first_cell, second, second_cell, what))
@@ -206,6 +206,7 @@ class Races:
             help=mend(first, second),
             severity=self._severity(first, first_cell, second, second_cell),
             core=words.short(second.core), pipes=(words.pipe(second), words.pipe(first)),
+            scope=scope_of(first, second),
         )  # fmt: skip
 
     @staticmethod
@@ -269,7 +270,7 @@ class Races:
                 first.site.span.labelled(words.party("written", first, second.core)),
                 notes=(f"{self._shared(first, first_cell, second, second_cell)}; {pipe} keeps several transfers in"
                        " flight, so the first may land last",),
-                help=f"put pl.system.bar_{pipe.lower()}() between line {_line(first)} and line {_line(second)}",
+                help=_barrier(f"pl.system.bar_{pipe.lower()}()", first, second),
                 core=words.short(second.core), pipes=(pipe,),
             )  # fmt: skip
 
@@ -280,11 +281,15 @@ class Races:
 
         def describe() -> Diagnostic:
             name = words.name_of(first, first_cell.store.store, first_cell.region)
+            product = first.site.pipe is PipeType.M
+            what = f"the product of this `{first.site.name}` in" if product else (
+                f"what this `{first.site.name}` brought into"
+            )  # fmt: skip
             return make(
                 "lost_load",
-                f"what this `{first.site.name}` brought into {name} is overwritten by `{second.site.name}` before"
-                " anything read it",
-                first.site.span.labelled(words.party("loaded", first, second.core)),
+                f"{what} {name} is overwritten by `{second.site.name}`{_next_round(first, second)} before anything"
+                " read it",
+                first.site.span.labelled(words.party("multiplied" if product else "loaded", first, second.core)),
                 second.site.span.labelled(words.party("overwritten", second, first.core)),
                 notes=(self._shared(first, first_cell, second, second_cell),),
                 core=words.short(second.core), pipes=(words.pipe(first), words.pipe(second)),
@@ -356,6 +361,28 @@ def _equal_rows(multiplied: Instr, taken: Instr) -> str:
     return "set compact=1 on the left operand and on the accumulator"
 
 
+def scope_of(first: Instr, second: Instr) -> str:
+    """Which cores a conflict is between; each needs another mend."""
+    if first.core is second.core:
+        return "one core"
+    if first.core.block != second.core.block:
+        return "blocks"
+    return "vector cores" if first.core.kind is second.core.kind else "core kinds"
+
+
+def _next_round(first: Instr, second: Instr) -> str:
+    """How one line meets itself."""
+    return " in the next round" if first.site is second.site and first.trips != second.trips else ""
+
+
+def _barrier(call: str, first: Instr, second: Instr) -> str:
+    """Where a barrier has to stand; one line meets itself in the next round of a loop."""
+    a, b = _line(first), _line(second)
+    if comes_round(first, second) or a == b:
+        return f"put {call} before line {b}, inside the loop"
+    return f"put {call} between line {a} and line {b}"
+
+
 def _same_scalars(first: Instr, second: Instr) -> bool:
     """Whether two scalar writes put the same value at the same place."""
     if not (isinstance(first.site, OpSite) and isinstance(second.site, OpSite)):
@@ -381,11 +408,21 @@ def mend(first: Instr, second: Instr) -> str | None:
                 f" {b},\none more sync_src before the loop and one more sync_dst behind it;\n{group}"
             )
         return f"sync_src({pair}) after line {a}, sync_dst({pair}) before line {b}, with one event_id;\n{group}"
-    if first.core.block == second.core.block and first.core.kind is not second.core.kind:
-        return f"set_cross_core(pipe={p}) after line {a}, wait_cross_core(pipe={q}) before line {b}, with one event_id"
-    if first.site is second.site:
-        return "let each block write bytes of its own"
-    return f"a rendezvous of the blocks (sync_all, or INTER_BLOCK set and wait) between line {a} and line {b}"
+    match scope_of(first, second):
+        case "core kinds":
+            return (
+                f"set_cross_core(pipe={p}) after line {a}, wait_cross_core(pipe={q}) before line {b}, with one event_id"
+            )
+        case scope if first.site is second.site:
+            return f"let each {'vector core' if scope == 'vector cores' else 'block'} write bytes of its own"
+        case "vector cores":
+            meeting = f"a rendezvous of the two vector cores (INTER_SUBBLOCK set on {p}, wait on {q})"
+        case _ if first.core.kind is second.core.kind:
+            meeting = "a rendezvous of the blocks (sync_all, or INTER_BLOCK set and wait)"
+        case _:
+            meeting = "a rendezvous of all cores (sync_all with core_type MIX)"
+    place = f"between line {a} and line {b}" if a < b else f"behind line {a}, before line {b} comes round again"
+    return f"{meeting} {place}"
 
 
 def comes_round(first: Instr, second: Instr) -> bool:

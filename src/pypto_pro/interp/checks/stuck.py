@@ -31,6 +31,8 @@ class Wait:
     """Nobody is left who would signal it."""
     signal: Instr | None = None
     """The queued instruction that would end it."""
+    later: SetFlag | SetCross | None = None
+    """A statement that would end it and was not issued yet; one whose id is a constant."""
 
     @property
     def instr(self) -> Instr:
@@ -94,10 +96,13 @@ class WaitGraph:
                 if sets_pair(instr.site.node, flag) and instr.args[0] == flag.event:
                     wait.signal = instr
                     return [pipe]
-        written = any(
-            isinstance(stmt, SetFlag) and sets_pair(stmt, flag) and may_be(stmt.event, flag.event)
-            for stmt in self._statements(core)
-        )
+        written = [
+            stmt for stmt in self._statements(core)
+            if isinstance(stmt, SetFlag) and sets_pair(stmt, flag) and may_be(stmt.event, flag.event)
+        ]  # fmt: skip
+        known = [s for s in written if isinstance(s.event, Const)]
+        behind = (s for s in known if s.span.line > wait.instr.site.span.line)
+        wait.later = next(behind, known[0] if known else None)
         return self._issuer(core) if written else []
 
     def _mutex(self, wait: Wait, core: Core, mutex: Mutex) -> list[Pipe]:
@@ -130,8 +135,11 @@ class WaitGraph:
                 if signal is not None:
                     wait.signal = wait.signal or signal
                     queued.append(pipe)
-            if any(self._may_reach(core, stmt, counter) for stmt in self._statements(core)):
+            sets = [s for s in self._statements(core) if isinstance(s, SetCross)]
+            reaching = [s for s in sets if self._may_reach(core, s, counter)]
+            if reaching and self._issuer(core):
                 issuers += self._issuer(core)
+                wait.later = wait.later or next((s for s in reaching if isinstance(s.event, Const)), None)
         return queued or issuers
 
     def _arriving(self, core: Core, group: Rendezvous) -> Iterator[Pipe]:
@@ -141,9 +149,8 @@ class WaitGraph:
                 if isinstance(node, SetCross) and crosscore.meeting(core, node.mode, instr.args[0]) is group:
                     yield pipe
 
-    def _may_reach(self, core: Core, stmt: object, counter: Counter) -> bool:
-        if not isinstance(stmt, SetCross):
-            return False
+    @staticmethod
+    def _may_reach(core: Core, stmt: SetCross, counter: Counter) -> bool:
         events = [stmt.event.value] if isinstance(stmt.event, Const) else range(32)
         return any(counter in crosscore.receivers(core, stmt.mode, int(e)) for e in events)
 

@@ -44,6 +44,8 @@ class Touched:
     adds: tuple[Cell, ...] = ()
     is_load: bool = False
     """A transfer that brings GM bytes into a memory on chip."""
+    must_be_read: bool = False
+    """What it writes on chip is work for nothing unless somebody reads it: loads and matrix products."""
     to_gm: bool = False
     from_gm: bool = False
     pitches_read: tuple[tuple[Cell, int], ...] = ()
@@ -109,13 +111,15 @@ class Memories:
             cells = by_effect[footprint.effect]
             for region in footprint.regions:
                 cells.append(self.of(footprint.store, region.start).map.cell(region))
+        is_load = from_gm and to_chip and pipe is PipeType.MTE2
         return Touched(
             reads=tuple(by_effect[Effect.READ]),
             maybe=tuple(by_effect[Effect.MAY_READ]),
             writes=(*by_effect[Effect.WRITE], *by_effect[Effect.MAY_WRITE]),
             clobbers=tuple(by_effect[Effect.CLOBBER]),
             adds=tuple(by_effect[Effect.ATOMIC]),
-            is_load=from_gm and to_chip and pipe is PipeType.MTE2,
+            is_load=is_load,
+            must_be_read=is_load or (to_chip and pipe is PipeType.M),
             to_gm=to_gm,
             from_gm=from_gm,
         )

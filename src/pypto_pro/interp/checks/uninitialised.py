@@ -13,15 +13,28 @@ from pypto_pro.diag import Diagnostic, Severity, Span
 from pypto_pro.enums import PipeType
 from pypto_pro.interp.checks import words
 from pypto_pro.interp.checks.book import Book, Entry, make
-from pypto_pro.interp.machine import Instr
+from pypto_pro.interp.machine import Core, Instr
 from pypto_pro.interp.memory import SimTile
-from pypto_pro.interp.sites import OpSite, Site
+from pypto_pro.interp.sites import NameSite, OpSite, Site
 from pypto_pro.layouts import is_fractal
 from pypto_pro.ops.operands import tile_geometry
 
 if TYPE_CHECKING:
     from pypto_pro.interp.checks.blame import Blame
     from pypto_pro.interp.checks.touched import Memory
+
+
+def valueless(book: Book, core: Core, site: NameSite, trips: tuple[int, ...]) -> None:
+    """A variable used on a way that never gave it a value, once a variable; `trips` are the values of the loops."""
+    rounds = ", ".join(f"{name}={value}" for name, value in zip(site.loops, trips, strict=False))
+    book.add("uninitialised_read", (site.name, site.given), lambda: make(
+        "uninitialised_read", f"`{site.name}` has no value here: what gives it one did not run",
+        site.span.labelled("used here" + (f", at {rounds}" if rounds else "")),
+        *(span.labelled("given a value here, in a loop or branch that was not entered") for span in site.given),
+        notes=("on the device it is whatever the register held; here it counts as 0, a tile as empty",),
+        help=f"give `{site.name}` a value before the loop or branch, or use it inside only",
+        core=words.short(core), pipes=("S",),
+    ))  # fmt: skip
 
 
 class Uninitialised:
