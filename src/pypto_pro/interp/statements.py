@@ -56,12 +56,17 @@ from pypto_pro.ir.nodes import (
     While,
 )
 from pypto_pro.ir.text import STMT_NAMES
-from pypto_pro.ir.types import GroupType, ScalarType, StructArrayType, TensorType, TileType
+from pypto_pro.ir.types import INDEX, GroupType, ScalarType, StructArrayType, TensorType, TileType
 from pypto_pro.ops.entry import DescriptorUpdate
 from pypto_pro.ops.table import entry_of
 
 FIRST_LOOP = 2
 """The `while` loops of a program yield numbers from here; below are TURN and BLOCKED."""
+
+ROUND = "round@"
+"""How the counters of `while` loops begin; the line of the loop follows."""
+COUNTERS = "v_round_40_"
+"""How their Python locals begin: no variable of an author does."""
 
 _SYNC = {
     SetFlag: Kind.SET_FLAG, WaitFlag: Kind.WAIT_FLAG, Lock: Kind.LOCK, Unlock: Kind.UNLOCK,
@@ -224,10 +229,15 @@ class Statements:
                 self.block(body, (*self.loops, var))
                 self.depth -= 1
             case While(body):
+                counter = self.counter(stmt)
+                if counter is not None:
+                    self.emit(f"{self.text.var(counter)} = -1")
                 self.emit("while True:")
                 self.depth += 1
                 self.emit(self.back_edge(stmt))
-                self.block(body)
+                if counter is not None:
+                    self.emit(f"{self.text.var(counter)} += 1")
+                self.block(body, self.loops if counter is None else (*self.loops, counter))
                 self.depth -= 1
             case Break():
                 self.emit("break")
@@ -235,6 +245,10 @@ class Statements:
                 self.emit("continue")
             case Return():
                 self.emit("return")
+
+    def counter(self, stmt: While) -> Var | None:
+        """The variable that counts the trips of a `while` loop, so that instructions know their round."""
+        return Var(f"{ROUND}{stmt.span.line}", INDEX)
 
     def back_edge(self, stmt: While) -> str:
         """A trip of a `while` loop begins: others get a turn, and may learn which loop it is."""

@@ -115,7 +115,7 @@ def bound_before_use(scene: Scene) -> Iterator[Complaint]:
 
 def _unbound(body: Block, bound: set[Var]) -> Iterator[Complaint]:
     for stmt in body:
-        for var in _reads(stmt):
+        for var in walk.reads(stmt):
             if var not in bound:
                 yield stmt.span, f"`{var.name}` is read before anything gave it a value"
         bound |= {*walk.bound_vars(stmt)}
@@ -348,19 +348,3 @@ def _vars(stmt: Stmt) -> Iterator[Var]:
     for child in walk.children(stmt):
         if id(child) not in nested:
             yield from (node for node in walk.walk(child) if isinstance(node, Var))
-
-
-def _reads(stmt: Stmt) -> Iterator[Var]:
-    """Variables whose value a statement needs: those of its expressions and places, and the sources of copies."""
-    for expr in walk.expressions(stmt):
-        yield from (node for node in walk.walk(expr) if isinstance(node, Var))
-    match stmt:
-        case CopyTensor(source=source):
-            yield source
-        case SetStride(tensor=tensor):
-            yield tensor
-        case SetField(place=place):
-            yield place.var
-        case CopyStruct(target=target, source=origin):
-            yield from (target.var, origin.var)
-

@@ -151,3 +151,20 @@ def bound_vars(stmt: Stmt) -> tuple[Var, ...]:
             return results
     bound: Any = getattr(stmt, "var", None)
     return (bound,) if isinstance(bound, Var) else ()
+
+
+def reads(stmt: Stmt) -> Iterator[Var]:
+    """Variables whose value a statement itself needs: those of its expressions and places, the sources of copies."""
+    for expr in expressions(stmt):
+        yield from (node for node in walk(expr) if isinstance(node, Var))
+    match stmt:
+        case nodes.CopyTensor(source=source):
+            yield source
+        case nodes.SetStride(tensor=tensor):
+            yield tensor
+        case nodes.SetField(place=place):
+            yield place.var
+        case nodes.CopyStruct(target=target, source=origin):
+            yield origin.var
+            if target.path or target.index is not None:
+                yield target.var

@@ -135,6 +135,7 @@ class CoreProgram(Statements):
             code.b.branch(begin)
         self.start(begin)
         self._parameters()
+        self.begin(self.program.body, self.kernel.params)
         self.block(self.program.body)
         self.leave()
         for call in self._poll_sizes:

@@ -74,6 +74,7 @@ class ThreadCode(VectorCode):
         """Compile both functions; the symbol of the loop."""
         for var, offset in self.places.items():
             self._receive(var, offset)
+        self.begin(self.stmt.body, self.places)
         self.block(self.stmt.body)
         self.code.b.ret_void()
         self._emit_loop()

@@ -6,7 +6,7 @@ Subclasses say what an op, a synchronisation statement, a `return` and a loop's 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +15,7 @@ from pypto_pro import layouts
 from pypto_pro.diag import NOWHERE, Span
 from pypto_pro.dtypes import DataType
 from pypto_pro.ir import nodes as n
+from pypto_pro.ir.binding import unsure
 from pypto_pro.ir.structs import layout_of
 from pypto_pro.ir.types import GroupType, PtrType, ScalarType, StructArrayType, StructType, TensorType, TileType
 from pypto_pro.native import codecs
@@ -119,6 +120,23 @@ class Statements:
                 store_pointer(self.code, value, address)
             case _:
                 self.code.store(value, address)
+
+    def begin(self, body: n.Block, bound: Iterable[n.Var]) -> None:
+        """What `body` may read on a way that never gave it a value: zeros, references to nothing; `bound` have one."""
+        found = unsure(body, bound)
+        for var in found.variables.values():
+            self.code.fill_bytes(self.storage.address(var), 0, self.storage.width(var))
+            if isinstance(var.type, TileType | TensorType) and not self.storage.owns(var):
+                self.code.store(self._nothing(var.type), self.storage.address(var))
+        for declaration in found.declarations:
+            self.statement(declaration)
+
+    def _nothing(self, kind: TileType | TensorType) -> Value:
+        """A descriptor or record of zeros: no rows, no memory."""
+        size = self.storage.tile_bytes if isinstance(kind, TileType) else TensorRecord(kind.rank).size
+        memory = self.storage.memory(size)
+        self.code.fill_bytes(memory, 0, size)
+        return memory
 
     # --- control flow ------------------------------------------------------------------------------------------------
 

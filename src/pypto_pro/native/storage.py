@@ -85,6 +85,12 @@ class Storage:
         self.frame_bytes += -(-size // WORD) * WORD
         return start
 
+    def memory(self, size: int) -> Value:
+        """`size` fresh bytes that live as long as the variables."""
+        if self.frame is None:
+            return self.code.bytes_slot(size)
+        return self.code.at(self.frame, self.reserve(size))
+
     def temporary(self, name: str) -> Value:
         """A word that survives suspension: hidden loop counters and the like."""
         return self.address(n.Var(name, ScalarType(DataType.DT_INDEX)))

@@ -194,6 +194,7 @@ class VectorCode(Statements):
         code.store(code.b.add(number, I64(1)), self.core, CORE["call_number"])
         for var, offset in self.places.items():
             self._receive(var, offset)
+        self.begin(self.stmt.body, self.places)
         self.block(self.stmt.body)
         code.b.branch(self.exit)
         self.start(self.exit)
