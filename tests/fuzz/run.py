@@ -12,6 +12,7 @@ import difflib
 import json
 import os
 import queue
+import signal
 import subprocess
 import sys
 import tempfile
@@ -33,6 +34,7 @@ class Worker:
     def __init__(self, cache: str) -> None:
         self.cache = cache
         self.child: Any = None
+        self.errors: Any = None
         self.answers: queue.Queue[str] = queue.Queue()
         self.done = 0
 
@@ -50,9 +52,13 @@ class Worker:
         if line:
             return json.loads(line)  # type: ignore[no-any-return]
         code = self.child.poll()
-        self.stop()
+        if code is None:
+            self.child.send_signal(signal.SIGABRT)  # faulthandler writes where every thread stands
+            self.child.wait()
         problem = f"hangs for {HANG_SECONDS:.0f} s" if code is None else f"the process ended with {code}"
-        return {"seed": seed, "answer": "dead", "problem": problem}
+        self.stop()
+        self.errors.seek(0)
+        return {"seed": seed, "answer": "dead", "problem": f"{problem}\n{self.errors.read()[-4000:]}"}
 
     def start(self) -> None:
         """A fresh process."""
@@ -60,9 +66,10 @@ class Worker:
         here = Path(__file__).parent
         paths = os.pathsep.join([str(here), os.environ.get("PYTHONPATH", "")])
         env = {**os.environ, "PYPTO_PRO_CACHE_DIR": self.cache, "PYTHONPATH": paths, "PYPTO_PRO_THREADS": "2"}
+        self.errors = tempfile.TemporaryFile("w+")
         self.child = subprocess.Popen(
-            [sys.executable, str(here / "worker.py")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-            env=env, stderr=subprocess.DEVNULL,
+            [sys.executable, "-X", "faulthandler", str(here / "worker.py")], stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, text=True, env=env, stderr=self.errors,
         )  # fmt: skip
         self.answers, self.done = queue.Queue(), 0
         threading.Thread(target=_pump, args=(self.child.stdout, self.answers), daemon=True).start()
