@@ -162,7 +162,6 @@ CONST_POSITIONS = [
     ("q = pl.make_tile_group(type=tt, addrs=0, mutex_ids=[[0, 0]])", TYPE, "different"),
     ("q = pl.make_tile_group(type=tt, addrs=0, mutex_ids=[[0, 1], 2])", TYPE, "equally many"),
     ("q = pl.make_tile_group(type=tt, mutex_ids=[0])", TYPE, "addrs"),
-    ("q = pl.make_tile_group(type=tt, addrs=0, depth=2, fwd_ids=[0, 16])", TYPE, "fwd_ids"),
     ("a = g[2]", TYPE, "outside"),
     ("a = g[-1]", TYPE, "outside"),
     ("a = g[1.0]", TYPE, "integer"),

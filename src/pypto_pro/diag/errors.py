@@ -200,6 +200,16 @@ class PlacementError(ParserSyntaxError, ValueError):
         return render([self.diagnostic, *self.findings[1:]], color=False)
 
 
+class PipelineError(ParserSyntaxError, ValueError):
+    """A kernel that the automatic pipeline (`pipeline=`) cannot transform."""
+
+    default_code = "P009"
+
+
+class PipelineKindError(ParserTypeError, TypeError):
+    """A field of the pipeline's configuration of the wrong type."""
+
+
 class ArgumentKindError(DiagnosticError, TypeError):
     """A launch argument of the wrong kind or dtype."""
 
@@ -250,7 +260,7 @@ _BY_NAME: dict[str, type[DiagnosticError]] = {
     for owner in (
         *(ParserError, ParserSyntaxError, ParserTypeError, FinalRejectionError, UndefinedVariableError),
         *(UnsupportedFeatureError, InvalidOperationError, SSAViolationError, ScopeIsolationError, LoweringError),
-        *(PlacementError, ArgumentKindError, ArgumentError, StuckError),
+        *(PlacementError, PipelineError, PipelineKindError, ArgumentKindError, ArgumentError, StuckError),
     )
 }
 _BY_CODE: dict[str, type[DiagnosticError]] = {
@@ -262,6 +272,7 @@ _BY_CODE: dict[str, type[DiagnosticError]] = {
     "P006": InvalidOperationError,
     "P007": FinalRejectionError,
     "P008": ParserSyntaxError,
+    "P009": PipelineError,
     "P020": ArgumentKindError,
     "P021": ArgumentError,
 }

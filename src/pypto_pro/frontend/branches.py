@@ -16,6 +16,8 @@ from pypto_pro.ir.nodes import Const, Expr, If, Local, Stmt
 def run_if(ctx: Context, stmt: ast.If, rest: list[ast.stmt]) -> bool | None:
     """Read an `if`. None: the caller goes on with `rest`; else `rest` was read, and whether control goes on."""
     test = conditions.condition(ctx, stmt.test)
+    if ctx.probe is not None and ctx.frame.kind is FrameKind.KERNEL:
+        ctx.probe.condition(ctx.core, stmt, test if isinstance(test, bool) else None)
     returns = ctx.frame.kind is not FrameKind.KERNEL and scan.has_return([stmt], ctx.core)
     if isinstance(test, bool):
         chosen = stmt.body if test else stmt.orelse

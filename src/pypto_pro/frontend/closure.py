@@ -24,11 +24,13 @@ _MISSING = object()
 @dataclass(eq=False)
 class Captures:
     """What reading a kernel took from outside its text: constants that may change later (how they are reached, printed
-    value) as of the first look, every name that was looked for, and the Python functions that ran to give constants."""
+    value) as of the first look, every name that was looked for, and the Python functions that ran to give constants.
+    `transformed`: the kernel as Python text after the `pipeline` option, empty without it."""
 
     constants: dict[str, str] = field(default_factory=dict)
     names: set[str] = field(default_factory=set)
     called: list[Any] = field(default_factory=list)
+    transformed: str = ""
 
     def note(self, text: str, value: Any) -> None:
         """Note a constant under the text that reaches it: `BLOCK`, `cfg.x`, `TABLE['k']`."""

@@ -13,6 +13,7 @@ from pypto_pro.enums import CompactMode, MemorySpace, TensorLayout, TilePad
 from pypto_pro.frontend import arguments, opcalls, order
 from pypto_pro.frontend.context import Context
 from pypto_pro.frontend.handlers import handles
+from pypto_pro.frontend.pipeline import buffers
 from pypto_pro.frontend.values import (
     NONE,
     GroupValue,
@@ -24,7 +25,7 @@ from pypto_pro.frontend.values import (
     is_scalar,
     is_tile,
 )
-from pypto_pro.hw.a5 import CROSS_CORE_IDS, MUTEX_IDS, SPACES
+from pypto_pro.hw.a5 import MUTEX_IDS, SPACES
 from pypto_pro.ir import build
 from pypto_pro.ir.nodes import Expr, GroupDecl, Local, SetValid, TileDecl
 from pypto_pro.ir.types import INDEX, GroupType, TileType
@@ -172,10 +173,10 @@ def make_tile_group(ctx: Context, node: ast.Call, hint: str | None) -> Value:
     for i, addr in enumerate(addrs):
         _check_address(addr, type_, f"{var.name}[{i}]", _computed(addrs, i, type_))
     cursor = ctx.fresh(f"{var.name}_cursor", INDEX) if depth > 1 else None
-    decl = GroupDecl(
-        var, addrs, ids, cursor, ctx.identity(node), _event_ids(ctx, bound, "fwd_ids", depth),
-        _event_ids(ctx, bound, "bwd_ids", depth), span=ctx.span(node),
-    )  # fmt: skip
+    fwd_ids, bwd_ids = (buffers.event_ids(ctx, bound.get(name), name) for name in ("fwd_ids", "bwd_ids"))
+    if fwd_ids or bwd_ids:
+        buffers.check_space(ctx, bound["type"])
+    decl = GroupDecl(var, addrs, ids, cursor, ctx.identity(node), fwd_ids, bwd_ids, span=ctx.span(node))
     ctx.groups[var] = decl
     ctx.emit(decl)
     return GroupValue(decl)
@@ -240,17 +241,6 @@ def _computed(addrs: tuple[int, ...], slot: int, type_: TileType) -> str:
         return ""
     fits = "a" if step % alignment == 0 else "no"
     return f"; it is {addrs[0]:#x} + {slot} * {step}, and the step is {fits} multiple of {alignment}"
-
-
-def _event_ids(ctx: Context, bound: Mapping[str, ast.expr], name: str, depth: int) -> tuple[int, ...]:
-    value = arguments.optional(ctx, bound, name)
-    if value == NONE:
-        return ()
-    ids = arguments.int_list(ctx, value, bound[name], f"`{name}`")
-    if len(ids) != depth or any(i not in CROSS_CORE_IDS for i in ids):
-        last = CROSS_CORE_IDS[-1]
-        raise ctx.error(ParserTypeError, f"`{name}` lists {depth} ids from 0 to {last}, found {list(ids)}", bound[name])
-    return ids
 
 
 # --- set_validshape --------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import FunctionType
-from typing import Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from pypto_pro.diag import CODES, Span
 from pypto_pro.diag.errors import ParserError, ParserSyntaxError
@@ -20,6 +20,9 @@ from pypto_pro.frontend.source import Source
 from pypto_pro.frontend.values import Value
 from pypto_pro.ir.nodes import Assign, Block, Expr, Local, Place, Stmt, Var
 from pypto_pro.ir.types import ScalarType, StructType, Type
+
+if TYPE_CHECKING:
+    from pypto_pro.frontend.pipeline.probe import Probe
 
 E = TypeVar("E", bound=ParserError)
 MAX_DEPTH = 100
@@ -143,6 +146,8 @@ class Context:
     params: frozenset[Var] = frozenset()
     stable: set[Var] = field(default_factory=set)  # assigned once and for all: parameters, results of the front end
     owned: set[Var] = field(default_factory=set)  # structs made for merges
+    pipelined: bool = False  # the kernel has the `pipeline` option
+    probe: Probe | None = None  # listens to the first reading of a kernel with that option
     simt_base: int = 0  # open frames when a SIMT entry is the innermost, 0 outside
     depth: int = 0
 

@@ -14,6 +14,7 @@ from pypto_pro.frontend import markers, merge, naming, order, vector
 from pypto_pro.frontend.annotations import DimPolicy, PtrAnnotation, TensorAnnotation, TileAnnotation
 from pypto_pro.frontend.closure import Closure
 from pypto_pro.frontend.context import Context, Frame, FrameKind
+from pypto_pro.frontend.pipeline.probe import StageCall
 from pypto_pro.frontend.scan import Liveness
 from pypto_pro.frontend.signature import evaluate_annotation
 from pypto_pro.frontend.source import Source, cells, source_of
@@ -77,6 +78,8 @@ def expand(
     start, block = len(ctx.block), ctx.block
     outer = ctx.frame.hint
     wanted = ctx.frame.wanted.get(node)
+    listens = ctx.probe is not None and ctx.frame.kind is FrameKind.KERNEL and markers.kind_of(fn) == markers.STAGE
+    names = dict(ctx.frame.names) if listens else {}
     with opened(ctx, fn, source, node, kind) as frame:
         frame.hint = hint if outer is None or hint is None else f"{outer}_{hint}"
         if isinstance(wanted, str):
@@ -85,7 +88,10 @@ def expand(
             frame.wanted = naming.wanted_in_helper(source.tree.body, wanted)
         bind_parameters(ctx, fn, values, node)
         ctx.execute(body_of(source))
-        return _result(ctx, frame, fn, node, block, start)
+        result = _result(ctx, frame, fn, node, block, start)
+    if ctx.probe is not None and listens:
+        ctx.probe.stage(node, StageCall(fn, source, ctx.core, tuple(values), names, block[start:]))
+    return result
 
 
 def checked_source(ctx: Context, fn: FunctionType, node: ast.Call) -> Source:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,6 +23,8 @@ from pypto_pro.frontend import (
     statements,
 )
 from pypto_pro.frontend.context import Context, Frame, FrameKind
+from pypto_pro.frontend.pipeline.config import PipelineConfig
+from pypto_pro.frontend.pipeline.probe import Probe
 from pypto_pro.frontend.scan import Liveness
 from pypto_pro.frontend.signature import ParamKind, ParamSpec, read_signature
 from pypto_pro.frontend.source import KernelSource, Source, source_of
@@ -62,16 +65,18 @@ class _Hooks:
 
 
 def parse_kernel(
-    source: KernelSource, special: Specialisation, *, auto_mutex: bool = True, captures: closure.Captures | None = None
-) -> Kernel:
+    source: KernelSource, special: Specialisation, *, auto_mutex: bool = True,
+    captures: closure.Captures | None = None, pipeline: PipelineConfig | None = None,
+) -> Kernel:  # fmt: skip
     """The IR of one variant of a kernel: the body read for the cube core, then for the vector core.
 
     Only programs of core kinds whose sections were reached are kept, both when there is no section at all. `captures`
-    is told what was taken from outside the text. Raises ParserError and its subclasses; anything unforeseen is wrapped
-    in ParserSyntaxError.
+    is told what was taken from outside the text. With `pipeline` the kernel is read, transformed and read again.
+    Raises ParserError and its subclasses; anything unforeseen is wrapped in ParserSyntaxError.
     """
+    reader = _Reader if pipeline is None else functools.partial(_pipelined, config=pipeline)
     try:
-        return _Reader(source, special, auto_mutex, captures or closure.Captures()).kernel()
+        return reader(source, special, auto_mutex, captures or closure.Captures()).kernel()
     except ParserError:
         raise
     except RecursionError as error:
@@ -85,8 +90,33 @@ def parse_kernel(
         raise ParserSyntaxError(text, where.span(where.tree), code="P008", kernel=source.name) from error
 
 
+def _pipelined(
+    source: KernelSource, special: Specialisation, auto_mutex: bool, captures: closure.Captures,
+    config: PipelineConfig,
+) -> _Reader:  # fmt: skip
+    """A reader of the transformed kernel."""
+    from pypto_pro.frontend.pipeline import transform  # most kernels do without
+
+    names = {**source.environment(), **special.constants()}
+    rewriter = transform.Rewriter(source.name, source_of(source.fn), names, config)
+    probing = _Reader(source, special, auto_mutex, captures)
+    probing.pipelined, probing.probe = True, rewriter.probe
+    try:
+        rewriter.probe.finish(probing.kernel())
+    except ParserError as error:
+        rewriter.explain(error)
+        raise
+    reader = _Reader(source, special, auto_mutex, captures)
+    reader.pipelined, reader.source = True, rewriter.rewrite()
+    captures.transformed = transform.text_of(reader.source)
+    return reader
+
+
 class _Reader:
     """The parts the two readings share."""
+
+    pipelined = False
+    probe: Probe | None = None
 
     def __init__(
         self, source: KernelSource, special: Specialisation, auto_mutex: bool, captures: closure.Captures
@@ -120,6 +150,7 @@ class _Reader:
             core, self.captured.name, self.auto_mutex, _Hooks(), constants, captured=self.seen,
             to_run=self.special.to_run,
         )  # fmt: skip
+        ctx.pipelined, ctx.probe = self.pipelined, self.probe
         body = inline.body_of(self.source)
         scope = closure.Closure(constants, self.captured.enclosing, fn.__globals__, self.seen)
         ctx.frames.append(Frame(FrameKind.KERNEL, fn.__name__, self.source, scope, Liveness(body, core)))

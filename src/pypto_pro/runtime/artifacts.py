@@ -1,4 +1,5 @@
-"""What a compile leaves on disk on request (`keep`): IR and LLVM text a core, layout table, tiling header, dtypes.
+"""What a compile leaves on disk on request (`keep`): IR and LLVM text a core, layout table, tiling header, dtypes, and
+the transformed source of a kernel with the `pipeline` option.
 
 The files are for reading; nothing loads them again. Directory names follow the device tool chain:
 `<prefix>__a5[__shape_<12 hex>]/[dt_<16 hex>/]tk_<packed key in hex, or none>/`.
@@ -54,15 +55,19 @@ def directory(name: str, file: str, signature: Signature, record: Mapping[str, A
 
 def write(
     root: str, name: str, file: str, signature: Signature, kernel: Kernel, specs: Iterable[ParamSpec],
-    variables: Mapping[str, str] | None, *, llvm: bool = True,
+    variables: Mapping[str, str] | None, *, llvm: bool = True, transformed: str = "",
 ) -> Path:
-    """Write the files of one variant below `root`; the directory they are in. `llvm`: the LLVM texts too."""
+    """Write the files of one variant below `root`; the directory they are in. `llvm`: the LLVM texts too;
+    `transformed`: the kernel as the `pipeline` option left it.
+    """
     record = None if variables is None else datatype_record(variables, dict(signature.datatypes))
     folder = Path(root) / directory(name, file, signature, record)
     folder.mkdir(parents=True, exist_ok=True)
     for program in kernel.programs:
         _put(folder / f"{program.core.value}.ir", print_kernel(kernel, program.core, lines=True))
     _put(folder / "layout.txt", layout_table(kernel))
+    if transformed:
+        _put(folder / "pipeline_generated.py", transformed)
     if record is not None:
         _put(folder.parent / "datatype.json", _canonical(record) + "\n")
     for spec in specs:

@@ -54,7 +54,10 @@ def _compiled(kernel: JitKernel, signature: Signature, key: Mapping[str, int] | 
 
         name, file = kernel.options.name or kernel.source.name, fn.__code__.co_filename
         llvm = not options.current().interpreted
-        artifacts.write(keep, name, file, signature, made, kernel.specs, kernel.datatype_schema, llvm=llvm)
+        artifacts.write(
+            keep, name, file, signature, made, kernel.specs, kernel.datatype_schema, llvm=llvm,
+            transformed=captures.transformed,
+        )  # fmt: skip
     names = frozenset(captures.names).union(*map(names_read_by, captures.called))
     found = describe(fn, enclosing, names)
     place = None

@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pypto_pro.diag.errors import ArgumentError, ArgumentKindError, DiagnosticError, UnsupportedFeatureError
+from pypto_pro.diag.errors import ArgumentError, ArgumentKindError, DiagnosticError
 from pypto_pro.dtypes import DataType
+from pypto_pro.frontend.pipeline.config import PipelineConfig
 from pypto_pro.frontend.signature import ParamSpec, has_kernel_annotation, read_signature
 from pypto_pro.frontend.source import KernelSource
 from pypto_pro.ir.launch import Launch
@@ -33,14 +34,6 @@ MAX_BLOCKS = 2**31 - 1  # get_block_num and get_block_idx are INT32
 
 
 @dataclass(frozen=True)
-class PipelineConfig:
-    """Automatic cross-core pipelining over stages: how many steps ahead, or only the synchronisation."""
-
-    preload: int = 2
-    sync_only: bool = False
-
-
-@dataclass(frozen=True)
 class JitOptions:
     """What the decorator was given."""
 
@@ -49,6 +42,11 @@ class JitOptions:
     name: str | None = None
     pipeline: PipelineConfig | None = None
     compile_timeout: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.pipeline is not None and not isinstance(self.pipeline, PipelineConfig):
+            found = f"{self.pipeline!r} ({type(self.pipeline).__name__})"
+            raise TypeError(f"pipeline is a pl.pipeline.PipelineConfig or None, found {found}")
 
     @property
     def deciding(self) -> tuple[Any, ...]:
@@ -70,8 +68,8 @@ def jit(
     """Make a kernel of a function: `@pl.jit`, `@pl.jit()` or `@pl.jit(option=...)`.
 
     A function without tensor, pointer, dtype or tiling annotations stays plain Python. Raises TypeError for annotations
-    that cannot be evaluated, ValueError for a tiling key or datatype schema that breaks the rules or a
-    `compile_timeout` that is no number of seconds above 0.
+    that cannot be evaluated or a `pipeline` of another type, ValueError for a tiling key or datatype schema that breaks
+    the rules or a `compile_timeout` that is no number of seconds above 0.
     """
     if compile_timeout is not None and (isinstance(compile_timeout, bool) or not compile_timeout > 0):
         raise ValueError(f"compile_timeout is a number of seconds above 0, found {compile_timeout!r}")
@@ -228,14 +226,15 @@ class JitKernel:
         `captures` is told what was read from outside the source; `to_run` as in `Specialisation`.
         """
         resolve_arch(self.options.arch)
-        if self.options.pipeline is not None:
-            raise UnsupportedFeatureError(f"`{self.source.name}`: the `pipeline` option is not available yet")
         from pypto_pro import passes
         from pypto_pro.frontend.parse import parse_kernel
         from pypto_pro.frontend.specialise import Specialisation
 
         special = Specialisation(static, dict(key or {}), dict(datatypes), to_run)
-        kernel = parse_kernel(self.source, special, auto_mutex=self.options.auto_mutex, captures=captures)
+        chosen = self.options
+        kernel = parse_kernel(
+            self.source, special, auto_mutex=chosen.auto_mutex, captures=captures, pipeline=chosen.pipeline
+        )
         return passes.run(kernel, after=after)
 
 
