@@ -424,3 +424,37 @@ def test_bank_conflicts_are_one_note_a_pair_and_come_last() -> None:
     ranks = [f.severity.rank for f in found]
     assert ranks == sorted(ranks)
     assert ranks[0] == 0
+
+
+# --- outputs written in a `while` loop --------------------------------------------------------------------------------
+
+
+@pl.jit
+def while_tails(x: pl.Tensor[[4, 160], F32], y: pl.Tensor[[4, 160], F32], widens: pl.DT_INT32):
+    with pl.section_vector():
+        kind = pl.TileType(shape=[1, 64], dtype=F32, valid_shape=[-1, -1])
+        t = pl.make_tile_group(type=kind, addrs=0, mutex_ids=[0]).current()
+        r = 0
+        c = 0
+        while r < 4:
+            if c + 64 > 160:
+                pl.set_validshape(t, [1, 160 - c])
+            elif widens == 1:
+                pl.set_validshape(t, [1, 64])
+            pl.load(t, x, [r, c])
+            pl.exp(t, t)
+            pl.store(y, t, [r, c])
+            c += 64
+            if c >= 160:
+                c = 0
+                r += 1
+
+
+def test_a_valid_shape_left_over_from_an_earlier_round_of_a_while_loop() -> None:
+    x = np.ones((4, 160), np.float32)
+    (found,) = of_kind(check(while_tails, x, np.zeros_like(x), 0), "unwritten_output")
+    assert found.message.startswith("192 elements of `y` are never written")
+    line = found.spans[0].line
+    assert any(s.label.startswith("set here in round@") and s.label.endswith("=2") for s in found.spans), found.spans
+    assert line > found.spans[1].line
+    silent(check(while_tails, x, np.zeros_like(x), 1))

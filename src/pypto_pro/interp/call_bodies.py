@@ -180,6 +180,9 @@ class _Body(Statements):
     def back_edge(self, stmt: While) -> str:
         return "vf.trip()"
 
+    def counter(self, stmt: While) -> Var | None:
+        return None
+
     def copy_tile(self, var: Var, source: Expr) -> None:
         self.emit(f"{self.text.var(var)} = {self.text.expr(source)}")
 

@@ -15,7 +15,7 @@ from pypto_pro.interp.engine import Engine
 from pypto_pro.interp.machine import Core, Pipe
 from pypto_pro.interp.memory import Tensor, Tile
 from pypto_pro.interp.result import Blocked, RunResult, Spinning
-from pypto_pro.interp.statements import FIRST_LOOP
+from pypto_pro.interp.statements import COUNTERS, FIRST_LOOP
 from pypto_pro.interp.sync import Counter, Flag, Mutex, Rendezvous, UnitFlag
 
 BLOCKED = 1
@@ -115,7 +115,8 @@ def _frozen(core: Core) -> Any:
     frame = getattr(core.program, "gi_frame", None)
     if frame is None:
         return None
-    return frame.f_lasti, tuple((name, _value(v)) for name, v in frame.f_locals.items())
+    variables = ((name, v) for name, v in frame.f_locals.items() if not name.startswith(COUNTERS))
+    return frame.f_lasti, tuple((name, _value(v)) for name, v in variables)
 
 
 def _value(value: Any) -> Any:
