@@ -1,6 +1,6 @@
 """Which bytes of its tiles a vector function surely writes, and whether it reads any that it has not written before.
 
-The body is run on what is known while compiling: scalars, loop counts, masks made from them. Register contents are not
+The body is run on what is known while compiling, or assumed: scalars, loop counts, masks made from them. Register contents are not
 followed. What hangs on anything else counts as not written, and its reads as reads of older bytes; so do squeezed and
 unaligned streams, gathers, scatters, and what comes after a loop of unknown length has moved a cursor.
 """
@@ -39,18 +39,19 @@ class TileEffect:
     written: list[Span] = field(default_factory=list)
     fresh: bool = True
 
-    def covers(self, type_: TileType) -> bool:
-        """Whether every byte of the whole valid region is written."""
+    def covers(self, type_: TileType, valid: tuple[int, int] | None = None) -> bool:
+        """Whether every byte of the valid region, by default the whole tile, is written."""
         if len(type_.shape) != 2:
             return False
-        regions = layouts.regions(tile_geometry(type_), 0, 0, 0, *type_.shape)
+        regions = layouts.regions(tile_geometry(type_), 0, 0, 0, *(valid or type_.shape))
         wanted = [(r.start + k * r.pitch, r.start + k * r.pitch + r.row_bytes) for r in regions for k in range(r.rows)]
         return not without(wanted, self.written)
 
 
-def effects_of(call: nodes.VfCall) -> Mapping[Expr, TileEffect]:
-    """The effect on every tile the body names, by the expression without offsets."""
+def effects_of(call: nodes.VfCall, known: Mapping[Var, int] | None = None) -> Mapping[Expr, TileEffect]:
+    """The effect on every tile the body names, by the expression without offsets, for some `known` scalars."""
     run = _Run()
+    run.numbers.known.update(known or {})
     try:
         run.block(call.body)
     except (_Leave, Unknown):

@@ -18,7 +18,8 @@ from pypto_pro.memory.extract_steps import Reader, TileFacts
 from pypto_pro.memory.pitches import find_mismatches
 
 LIMITS = (
-    "writes of a vector function cover a tile only where its loops, offsets and masks are known while compiling",
+    "writes of a vector function cover a tile only where its loops, offsets and masks are known while compiling, or"
+    " follow from the valid shape that the tile was given before the call",
     "a SIMT function is one step whose writes are not taken to cover a tile",
     "flags with run-time event ids order only within one turn of a loop",
 )

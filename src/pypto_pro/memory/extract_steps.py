@@ -11,11 +11,15 @@ from pypto_pro.hw.a5 import SCALE_OF
 from pypto_pro.ir import nodes, walk
 from pypto_pro.ir.types import TileType
 from pypto_pro.layouts import effective_layout, is_fractal
-from pypto_pro.memory.call_effects import TileEffect, effects_of
+from pypto_pro.memory.call_effects import effects_of
 from pypto_pro.memory.design import Branch, Cross, Fence, Leave, Loop, Node, Resize, Signal, Step, Use
 from pypto_pro.memory.extents import Bounds
 from pypto_pro.memory.op_uses import OperandUse, OpUse, use_of
 from pypto_pro.memory.references import Env, References, Target
+from pypto_pro.memory.valid_shapes import trials
+
+Surely = dict[tuple[str, int | None, int], tuple[bool, bool]]
+"""By tile, slot and reference: whether a call covers it, and whether it reads only what it wrote itself."""
 
 
 @dataclass
@@ -75,8 +79,7 @@ class Reader:
         self.locked_ids = {
             c for s in walk.statements(program.body) if isinstance(s, nodes.Lock) for c in s.candidates
         }  # fmt: skip
-        self._uses: dict[int, OpUse | None] = {}
-        self._effects: dict[int, Mapping[nodes.Expr, TileEffect]] = {}
+        self.copies = {s.var for s in walk.statements(program.body) if isinstance(s, nodes.CopyTile)}
 
     def read(self) -> tuple[Node, ...]:
         """The steps of the whole program."""
@@ -84,18 +87,20 @@ class Reader:
 
     def block(self, body: nodes.Block, env: Env) -> tuple[Node, ...]:
         found: list[Node] = []
-        for stmt in body:
-            found += self.stmt(stmt, env)
+        for at, stmt in enumerate(body):
+            found += self.stmt(stmt, env, body[:at])
             env = self.references.step(stmt, env)
         return tuple(found)
 
-    def stmt(self, stmt: nodes.Stmt, env: Env) -> Iterable[Node]:
-        """The nodes of one statement, in the environment before it."""
+    def stmt(self, stmt: nodes.Stmt, env: Env, before: nodes.Block) -> Iterable[Node]:
+        """The nodes of one statement, in the environment behind the statements `before` it in its block."""
         match stmt:
             case nodes.Op():
                 return self.op(stmt, env)
-            case nodes.VfCall(tiles=tiles, name=name) | nodes.SimtLaunch(args=tiles, name=name):
-                return self.call(stmt, name, tiles, env)
+            case nodes.VfCall(tiles=tiles, name=name):
+                return self.call(stmt, name, tiles, env, self.surely(stmt, env, before))
+            case nodes.SimtLaunch(args=tiles, name=name):
+                return self.call(stmt, name, tiles, env, {})
             case nodes.If(then=then, orelse=orelse):
                 return (Branch((self.block(then, env), self.block(orelse, env)), stmt.span),)
             case nodes.For() | nodes.While():
@@ -145,9 +150,7 @@ class Reader:
     # --- instructions ------------------------------------------------------------------------------------------------
 
     def op(self, op: nodes.Op, env: Env) -> Iterable[Node]:
-        if id(op) not in self._uses:
-            self._uses[id(op)] = use_of(op)
-        found = self._uses[id(op)]
+        found = use_of(op)
         if found is None:
             return ()
         uses: list[Use] = []
@@ -201,13 +204,12 @@ class Reader:
         return frozenset(int(m.value) for m in manual if isinstance(m, nodes.Const))
 
     def call(
-        self, stmt: nodes.VfCall | nodes.SimtLaunch, name: str, args: tuple[nodes.Expr, ...], env: Env
+        self, stmt: nodes.VfCall | nodes.SimtLaunch, name: str, args: tuple[nodes.Expr, ...], env: Env, sure: Surely
     ) -> Iterable[Node]:
         """A vector or SIMT function: one step on V that does what its body does to the tiles."""
         inner = self.body_uses(stmt.body, env)
         uses: dict[tuple[str, int | None, int], Use] = {}
         tiles = [a for a in args if isinstance(a.type, TileType)]
-        sure = self.surely(stmt, env) if isinstance(stmt, nodes.VfCall) else {}
         for operand, targets in inner:
             for use in self.uses(operand, targets, PipeType.V):
                 key = (use.tile, use.slot, use.ref)
@@ -222,27 +224,25 @@ class Reader:
             (self.facts[use.tile].made_by if use.writes else self.facts[use.tile].read_by).append(name)
         return (self.step(name, PipeType.V, list(uses.values()), stmt.span),)
 
-    def surely(self, call: nodes.VfCall, env: Env) -> dict[tuple[str, int | None, int], tuple[bool, bool]]:
-        """For the tiles of a vector function: whether it covers them, and whether it reads only what it wrote."""
-        found: dict[tuple[str, int | None, int], tuple[bool, bool]] = {}
-        for tile, effect in self.effects(call).items():
-            targets = self.references.targets(tile, env)
-            if not targets:  # named inside the call: it may be any tile
-                return {}
-            whole = len(targets) == 1 and all(t.whole for t in targets)
-            for t in targets:
-                key = self.names[t.identity], t.slot, t.ref
-                covers, fresh = found.get(key, (False, True))
+    def surely(self, call: nodes.VfCall, env: Env, before: nodes.Block) -> Surely:
+        """What holds in every trial of a vector function."""
+        own = [t for t in call.tiles if not (isinstance(t, nodes.Local) and t.var in self.copies)]
+        found: Surely = {}
+        for trial in trials(own, before, env, self.references):
+            tried: Surely = {}
+            for tile, effect in effects_of(call, trial.known).items():
+                targets = self.references.targets(tile, env)
+                if not targets:  # named inside the call: it may be any tile
+                    return {}
                 assert isinstance(tile.type, TileType)
-                mine = whole and effect.covers(tile.type)
-                found[key] = covers or mine, fresh and effect.fresh and whole
+                whole = len(targets) == 1 and all(t.whole for t in targets)
+                mine = whole and effect.covers(tile.type, trial.shapes.get(tile))
+                for t in targets:
+                    key = self.names[t.identity], t.slot, t.ref
+                    covers, fresh = tried.get(key, (False, True))
+                    tried[key] = covers or mine, fresh and effect.fresh and whole
+            found = {k: (c and found.get(k, (c, f))[0], f and found.get(k, (c, f))[1]) for k, (c, f) in tried.items()}
         return found
-
-    def effects(self, call: nodes.VfCall) -> Mapping[nodes.Expr, TileEffect]:
-        """What a call does, worked out once."""
-        if id(call) not in self._effects:
-            self._effects[id(call)] = effects_of(call)
-        return self._effects[id(call)]
 
     def body_uses(self, body: nodes.Block, env: Env) -> list[tuple[OperandUse, frozenset[Target]]]:
         """Tile operands of every op of a function body, with what they name there."""
