@@ -1,6 +1,7 @@
 """What transfers, moves, inserts and products refuse while the kernel is read: one row a rule, part of its text."""
 
 import textwrap
+import warnings
 
 import pytest
 
@@ -12,7 +13,8 @@ u8: pl.Tensor[[64, 64], pl.DT_UINT8], bf: pl.Tensor[[64, 64], pl.DT_BF16], i32: 
 w: pl.Tensor[[4, 16], pl.DT_INT64], flag: pl.Tensor[[64, 64], pl.DT_BOOL], cube: pl.Tensor[[4, 64, 64], pl.DT_FP32],
 e8: pl.Tensor[[64, 6, 2], pl.DT_FP8E8M0], nz: pl.Tensor[[64, 64], pl.DT_FP32, pl.NZ],
 dyn: pl.Tensor[[64, pl.DYNAMIC], pl.DT_FP32, pl.NZ], odd: pl.Tensor[[60, 64], pl.DT_FP32, pl.NZ],
-deep: pl.Tensor[[2, 64, 64], pl.DT_FP32, pl.NZ], f4: pl.Tensor[[64, 64], pl.DT_FP4E2M1],
+deep: pl.Tensor[[2, 64, 64], pl.DT_FP32, pl.NZ], standing: pl.Tensor[[64, 64], pl.DT_FP32, pl.DN],
+nz4: pl.Tensor[[64, 64], pl.DT_FP4E2M1, pl.NZ], f4: pl.Tensor[[64, 64], pl.DT_FP4E2M1],
 e82: pl.Tensor[[64, 12], pl.DT_FP8E8M0], ed: pl.Tensor[[64, 6, pl.DYNAMIC], pl.DT_FP8E8M0], n: pl.DT_INT32,
 f: pl.DT_FP32, s16: pl.DT_FP16, s8: pl.DT_INT8, u32: pl.DT_UINT32"""
 
@@ -40,7 +42,8 @@ def t(
 S, pl = _Names("pl.MemorySpace."), _Names("pl.")
 F32, F16, BF16, I8, U8, I16, I32, I64, U64, BOOL = (
     f"pl.DT_{n}" for n in ("FP32", "FP16", "BF16", "INT8", "UINT8", "INT16", "INT32", "INT64", "UINT64", "BOOL"))
-E8, HF8, F8, F85, F4 = (f"pl.DT_{n}" for n in ("FP8E8M0", "HF8", "FP8E4M3FN", "FP8E5M2", "FP4E2M1"))
+E8, HF8, F8, F85, F4, F41, INT4 = (
+    f"pl.DT_{n}" for n in ("FP8E8M0", "HF8", "FP8E4M3FN", "FP8E5M2", "FP4E2M1", "FP4E1M2", "INT4"))
 TYPES = {
     "vec": t([16, 64]), "half": t([16, 64], F16), "byte": t([16, 64], I8), "wide": t([16, 64], I64), "col": t([64, 1]),
     "nzv": t([16, 64], layout=pl.NZ), "znv": t([64, 16], layout=pl.ZN), "mat": t([64, 64], F32, S.Mat),
@@ -138,6 +141,30 @@ LOADS = [
     ("vector", "pl.load(${t([16, 64], I64, pad=2)}, w, [0, 0])", "padded with zeros only"),
     ("vector", "pl.load(${t([4, 4, 8])}, x, [0, 0])", "must be 2D"),
     ("vector", "pl.load(${t([64])}, x, [0, 0])", "must be 2D"),
+    ("vector", "pl.load(${t([16, 64], I32)}, x, [0, 0])", None),
+    ("vector", "pl.load($half, bf, [0, 0])", None),
+    ("vector", "pl.load(${t([16, 128], F41)}, f4, [0, 0])", None),
+    ("vector", "pl.load(${t([16, 128], F4)}, u8, [0, 0])", "needs one width"),
+    ("vector", "pl.load($vec, standing, [0, 0])", None),
+    ("vector", "pl.load($vec, x, [63, 63])", None),
+    ("vector", "pl.load($vec, x, [n, n + 1])", None),
+    ("vector", "pl.load($vec, x, [0, 0], order=[-2, -1])", "two different axes"),
+    ("vector", "pl.load($vec, x, [0, 0], [0, 1])", "positional"),
+    ("vector", "pl.load($vec, x)", "misses 'offsets'"),
+    ("vector", "pl.load(${t([16, 64], fractal=7)}, x, [0, 0])", "must be one of 32, 512, 1024"),
+    ("vector", "pl.load(${t([16, 64], compact=3)}, x, [0, 0])", "must be one of 0 (null), 1 (normal)"),
+    ("vector", "pl.load(${t([16, 64], U64, pad=3)}, w, [0, 0])", "padded with zeros only"),
+    ("vector", "pl.load(${t([16, 64], I64, pad=1)}, w, [0, 0])", None),
+    ("vector", "pl.load($nzv, nz4, [0, 0])", "needs one width"),
+    ("vector", "pl.load(${t([16, 64], F4, layout=pl.NZ)}, nz4, [0, 0])", "cannot hold fp4e2m1"),
+    ("cube", "pl.load($vec, x, [0, 0])", "runs on the vector core"),
+    ("vector", "pl.load($mat, x, [0, 0])", "runs on the cube core"),
+    ("cube", "pl.load(${t([64, 8192], I8, S.Mat)}, b, [0, 0])", None),
+    ("cube", "pl.load(${t([64, 16384], I8, S.Mat)}, b, [0, 0])", "524288 elements"),
+    ("cube", "pl.load(${t([64, 64], F32, S.Mat, None, 7)}, x, [0, 0])", "must be one of 32, 512, 1024"),
+    ("cube", "pl.load(${t([64, 64], F4, S.Mat, pl.ZN)}, f4, [0, 0], order=[1, 0])", None),
+    ("cube", "pl.load(${t([64, 64], E8, S.Mat)}, e82, [0, 0])", None),
+    ("cube", "pl.load(${t([16, 16], I64, S.Mat, pl.ND)}, w, [0, 0], order=[1, 0])", "stride 16 along axis 0"),
 ]
 
 STORES = [
@@ -171,6 +198,20 @@ STORES = [
     ("cube", "pl.store(odd, $acc, [0, 0])", "made of boxes"),
     ("cube", "pl.store(dyn, $acc, [0, 0])", "two axes known at compile time"),
     ("cube", "pl.store(nz, ${t([64, 64], F32, S.Acc, valid=[32, 64])}, [0, 0])", "stored as a whole"),
+    ("cube", "pl.store(nz, ${t([64, 32], F32, S.Acc)}, [0, 0])", "is smaller"),
+    ("cube", "pl.store(nz, $acc, [16, 0])", "offsets are literally [0, 0]"),
+    ("cube", "pl.store(nz, $acc, [0, 0])", None),
+    ("cube", "pl.store(x, ${t([8208, 16], F32, S.Acc)}, [0, 0])", "8192 rows"),
+    ("cube", "pl.store(u8, $acc, [0, 0])", "or with a scale"),
+    ("cube", "pl.store(i32, $acc, [0, 0])", "or with a scale"),
+    ("cube", "pl.store(x, $acc, [0, 0], order=[1, 0])", "order must be ascending"),
+    ("vector", "pl.store(x, $vec, [0, -1])", "not negative"),
+    ("vector", "pl.store(x, $vec, [0])", "2 axes"),
+    ("vector", "pl.store_tile(x, $vec, [0, 1])", "size 64"),
+    ("vector", "pl.store(x, $vec, [0, 0], relu_pre_mode=1)", "pl.ReluPreMode member"),
+    ("vector", "pl.store(x, $vec, [0, 0], scale=None, order=None, phase=pl.STPhase.Unspecified, "
+     "relu_pre_mode=pl.ReluPreMode.NoRelu)", None),
+    ("vector", "pl.store(i32, $vec, [0, 0])", None),
     ("cube", "pl.store(x, $acc, [0, 0], pre_quant_scalar=1.0)", "unexpected keyword argument 'pre_quant_scalar'"),
     ("cube", "pl.store(x, $acc, [0, 0], fp_tile=$acc)", "unexpected keyword argument 'fp_tile'"),
 ]
@@ -185,6 +226,11 @@ SCALES = [
     ("pl.store(b, $acc, [0, 0], scale=$channel, atomic=pl.AtomicType.AtomicAdd)", ["neither order nor atomic"]),
     ("pl.move(${t([32, 64])}, $acc, scale=$channel, acc_to_vec_mode=pl.AccToVecMode.DualModeSplitM)",
      ["only supports single-mode"]),
+    ("pl.store(b, $acc, [0, 0], scale=$channel, phase=pl.STPhase.Unspecified, "
+     "relu_pre_mode=pl.ReluPreMode.NoRelu)", None),
+    ("pl.store(b, $acc, [0, 0], scale=f)", None),
+    ("pl.store(b, $acc, [0, 0], scale=n)", None),
+    ("pl.store(b, $acc, [0, 0], scale=2)", None),
     ("pl.store(b, $acc, [0, 0], scale=w)", ["scale Tensor is not supported for per-channel quantization"]),
     ("pl.move(${t([64, 64], I8)}, $acc, scale=w)", ["scale Tensor is not supported for per-channel quantization"]),
     ("pl.store(u8, $acc, [0, 0], scale=1.0)", ["UINT8"]),
@@ -268,6 +314,35 @@ MOVES = [
     ("vector", "pl.move(${t([64, 64], F16, S.Mat)}, ${t([64, 64], F16)})", "from Vec to Mat a move goes"),
     ("vector", "pl.move(${t([64, 64], I16, S.Mat)}, ${t([64, 64], I16, layout=pl.NZ)})", "equal dtypes among"),
     ("vector", "pl.move($vec, ${t([16, 64], valid=[-1, -1])}[0:8, 1:9])", "starts 4 B into a 32 B block"),
+    ("cube", "pl.move(${t([64, 64], I8)}, $acc, [0, 0], scale=$channel)", "takes no offset"),
+    ("cube", "pl.move(${t([64, 64], I8)}, $acc, scale=$channel, relu_pre_mode=pl.ReluPreMode.NormalRelu)",
+     "cannot be used together with relu_pre_mode"),
+    ("cube", "pl.move(${t([64, 64], BF16)}, $acc, scale=1.0)", "BF16"),
+    ("cube", "pl.move(${t([64, 64], U8)}, $acc, scale=1.0)", "UINT8"),
+    ("cube", "pl.move(${t([64, 64], I32)}, $acci, scale=1.0)", "gives INT8, FP16"),
+    ("cube", "pl.move(${t([64, 64])}, $acc, phase=pl.STPhase.Final)", "unexpected keyword argument 'phase'"),
+    ("cube", "pl.move(${t([4, 4, 64])}, $acc)", "must be 2D"),
+    ("cube", "pl.move(${t([32, 64])}, $acc, acc_to_vec_mode=pl.AccToVecMode.DualModeSplitM, "
+     "relu_pre_mode=pl.ReluPreMode.NormalRelu)", "convert nothing"),
+    ("cube", "pl.move(${t([16, 64])}, $acc)", "must have one shape"),
+    ("cube", "pl.move(${t([16, 64])}, $acc, acc_to_vec_mode=pl.AccToVecMode.SingleModeVec0)", None),
+    ("cube", "pl.move(${t([64, 128])}, ${t([128, 64], F32, S.Acc)})", None),
+    ("cube", "pl.move(${t([16, 16], F16, S.Left)}, $mat16, [0, 64])", "extent 64"),
+    ("cube", "pl.move(${t([16, 16], F16, S.Left)}, $mat16, [8, n])", None),
+    ("cube", "pl.move(${t([32, 64], F4, S.Right)}, ${t([32, 64], F4, S.Mat)})", "must fill its declared shape"),
+    ("cube", "pl.move(${t([64, 32], F4, S.Right)}, ${t([64, 32], F4, S.Mat, pl.ZN)})", None),
+    ("cube", "pl.move(${t([1, 64], I32, S.Bias)}, ${t([1, 64], F32, S.Mat)})", "a bias is INT32, or FP32"),
+    ("cube", "pl.move(${t([1, 64], I64, S.Scaling)}, ${t([1, 64], U64, S.Mat, pl.ND)})", "equal dtypes"),
+    ("cube", "pl.move(${t([1, 64], U64, S.Scaling)}, ${t([1, 64], U64, S.Mat, pl.ND)})", None),
+    ("cube", "pl.move($vec, ${t([16, 64])})", "runs on the vector core"),
+    ("vector", "pl.move(${t([64, 16], layout=pl.DN)}, $vec)", "from Vec to Vec a move goes"),
+    ("vector", "pl.move(${t([32, 64])}, $vec, [0, 0])", "is larger than"),
+    ("vector", "pl.move(${t([16, 64], I64, layout=pl.NZ)}, $wide)", "equal dtypes among"),
+    ("vector", "pl.move(${t([64, 64], F16, S.Mat)}, ${t([32, 64], F16, layout=pl.NZ)})", "must have one shape"),
+    ("vector", "pl.move(${t([64, 32], F16, S.Mat, pl.ZN)}, ${t([32, 64], F16, layout=pl.NZ)}, [0, 0])", None),
+    ("vector", "pl.move(${t([64, 32], F16, S.Mat, pl.ZN)}, ${t([32, 64], F16, layout=pl.NZ)}, [0, 8])",
+     "must be a multiple of 16"),
+    ("vector", "pl.move(${t([64, 64], I32, S.Mat)}, ${t([64, 64], I32, layout=pl.NZ)})", "equal dtypes among"),
 ]
 
 INSERTS = [
@@ -282,6 +357,12 @@ INSERTS = [
      "equal dtypes among"),
     ("vector", "pl.insert(${t([64, 64], U8, S.Mat)}, ${t([16, 64], U8, layout=pl.NZ)}, [0, 0])", "equal dtypes among"),
     ("vector", "pl.insert($mat16, $half, [0, 0])", "found ND to NZ"),
+    ("vector", "pl.insert($mat16, ${t([16, 64], F16, layout=pl.NZ)}, [0, 0, 0])", "2 elements"),
+    ("vector", "pl.insert($mat16, ${t([16, 64], F16, layout=pl.NZ)})", "misses 'offset'"),
+    ("vector", "pl.insert($mat16, ${t([16, 64], F16, layout=pl.NZ)}, [60, 0])", None),
+    ("vector", "pl.insert(${t([16, 64], I64, S.Mat, pl.ND)}, $wide, [0, 0])", "equal dtypes among"),
+    ("cube", "pl.insert($mat16, ${t([16, 64], F16, layout=pl.NZ)}, [0, 0])", "runs on the vector core"),
+    ("cube", "pl.insert($mat, $acc, [0, 0])", "tile in Vec"),
 ]
 
 MX_LEFT, MX_RIGHT = "${t([64, 128], F8, S.Left)}", "${t([128, 64], F8, S.Right)}"
@@ -309,6 +390,21 @@ PRODUCTS = [
     ("cube", "pl.matmul_acc($acc, $mat, $left, $right)", "tile in Acc"),
     ("cube", f"q = pl.make_tile({TYPES['acc']}, addr=0x4000)\npl.matmul_acc($acc, q, $left, $right)",
      "product is added"),
+    ("cube", "pl.matmul($acc, $left, $right, None, phase=pl.AccPhase.Unspecified)", None),
+    ("cube", "pl.matmul($acc, $left, $right, phase=pl.STPhase.Final)", "pl.AccPhase member"),
+    ("cube", "pl.matmul_acc($acc, $acc, $left, $right, ${t([1, 64], F32, S.Bias)})", "takes 4 positional"),
+    ("cube", "pl.matmul($acc, $left)", "misses 'rhs_tile'"),
+    ("vector", "pl.matmul($acc, $left, $right)", "runs on the cube core"),
+    ("cube", "pl.matmul(${t([64, 64], BF16, S.Acc)}, $left, $right)", "must be FP32"),
+    ("cube", "pl.matmul($acci, ${t([64, 64], HF8, S.Left)}, ${t([64, 64], HF8, S.Right)})", "must be FP32"),
+    ("cube", "pl.matmul($acc, ${t([64, 64], F4, S.Left)}, ${t([64, 64], F4, S.Right)})", "product"),
+    ("cube", "pl.matmul($acc, ${t([64, 64], INT4, S.Left)}, ${t([64, 64], INT4, S.Right)})", "product"),
+    ("cube", "pl.matmul_acc($acc, $acc, $left, ${t([64, 64], BF16, S.Right)})", "no FP16 x BF16 product"),
+    ("cube", f"pl.matmul_mx($acc, {MX_LEFT}, {MX_RIGHT}, None, {MX_B})", "needs scale_a"),
+    ("cube", f"pl.matmul_mx($acc, {MX_LEFT}, ${{t([128, 64], F85, S.Right)}}, {MX_A}, {MX_B})", None),
+    ("cube", f"pl.matmul_mx($acc, {MX_LEFT}, {MX_RIGHT}, scale_a={MX_A}, scale_b={MX_B})", None),
+    ("cube", f"pl.matmul_mx($acc, ${{t([64, 128], F16, S.Left)}}, ${{t([128, 64], F16, S.Right)}}, {MX_A}, {MX_B})",
+     "no MX product"),
     ("cube", f"pl.matmul_mx($acc, {MX_LEFT}, {MX_RIGHT}, {MX_A})", "needs scale_b"),
     ("cube", f"pl.matmul_mx($acc, {MX_LEFT}, {MX_RIGHT}, {MX_A}, {MX_A})", "tile in ScaleRight"),
     ("cube", "pl.matmul_mx($acc, ${t([64, 96], F8, S.Left)}, ${t([96, 64], F8, S.Right)}, "
@@ -359,6 +455,26 @@ def test_refused(section: str, body: str, parts: str | list[str] | None) -> None
         at = error.message.index(part, at)
     is_member = isinstance(parts, str) and parts.endswith("member")  # a number for an enum is a final rejection
     assert type(error) is (errors.FinalRejectionError if is_member else errors.ParserSyntaxError)
+
+
+@pytest.mark.parametrize("op", ["load($vec, x", "load_tile($vec, x", "store(x, $vec", "store_tile(x, $vec"])
+@pytest.mark.parametrize("order", ["[n, 0]", "[0.0, 1]", "[True, False]", "1", "'01'"])
+def test_an_order_is_a_list_of_compile_time_ints(op: str, order: str) -> None:
+    error = rejected(f"pl.{op}, [0, 0], order={order})", "vector")
+    assert type(error) is errors.FinalRejectionError
+    assert "compile-time" in error.message
+
+
+def test_load_tile_warns_where_it_counts_a_turned_tile() -> None:
+    """Descending order scales by sorted position, which only square tiles cannot tell apart."""
+    turned = "pl.load_tile(${t([64, 8], layout=pl.DN)}, x, [0, 0], order=[1, 0])"
+    with pytest.warns(RuntimeWarning, match="64 rows of the tile and axis 1 in its 8 columns") as caught:
+        accepted(turned, "vector")
+    assert caught[0].filename.startswith("<kernel")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        accepted(turned.replace("[64, 8]", "[8, 8]"), "vector")
+        accepted("pl.load_tile($vec, x, [0, 0], order=[0, 1])\npl.load_tile($vec, x, [0, 0])", "vector")
 
 
 @pytest.mark.parametrize(("body", "part"), TYPE_ERRORS, ids=[row[0] for row in TYPE_ERRORS])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import warnings
 from collections.abc import Mapping
 from enum import Enum
 from typing import Any
@@ -77,6 +78,9 @@ def keyword_value(ctx: Context, entry: OpEntry, param: Param, node: ast.expr) ->
         constant = float(constant)
     accepted = isinstance(constant, spec.types) and (not isinstance(constant, bool) or bool in spec.types)
     if not accepted or isinstance(constant, Enum):
+        if tuple in spec.types:
+            text = f"{what} is a list of compile-time ints, found {describe(value)}"
+            raise ctx.error(FinalRejectionError, text, node)
         wanted = " or ".join(t.__name__ for t in spec.types)
         raise arguments.mismatch(ctx, f"{what} is {wanted}, found {describe(value)}", node)
     if isinstance(constant, tuple) and not all(type(item) is int for item in constant):
@@ -126,7 +130,12 @@ def _rewritten(
     ctx: Context, entry: OpEntry, args: Mapping[str, Arg], keywords: Mapping[str, Any], node: ast.expr,
     hint: str | None, names: Mapping[str, str] | None,
 ) -> Value | None:  # fmt: skip
-    name, given = entry.facets["rewrite"](**{n: operands.symbolic(a) for n, a in args.items()}, **keywords)
+    symbolic = {n: operands.symbolic(a) for n, a in args.items()}
+    for fact in entry.facets["issue"](**symbolic, **keywords) if "issue" in entry.facets else ():
+        if isinstance(fact, Caution):  # the executors never meet this op, so what is known of it is said here
+            span = ctx.span(node)
+            warnings.warn_explicit(fact.message, RuntimeWarning, span.file, max(span.line, 1))
+    name, given = entry.facets["rewrite"](**symbolic, **keywords)
     target = entry_of(name)
     kinds = {p.name: p for p in target.params}
     values: dict[str, Value] = {}

@@ -99,6 +99,11 @@ def scale_access(scale: Any, columns: Any) -> list[Access]:
 # --- static rules ----------------------------------------------------------------------------------------------------
 
 
+def is_omitted(keyword: object) -> bool:
+    """Whether a keyword of an exit asks for nothing: not given, or the member that stands for that."""
+    return keyword is None or keyword is ReluPreMode.NoRelu or keyword is STPhase.Unspecified
+
+
 def check_exit(source: DataType, target: DataType, scale: object) -> None:
     """Source and target dtypes of an exit, and the scale operand."""
     if source not in PLAIN_EXITS:
@@ -155,9 +160,9 @@ def check_per_channel(
     """What a per-channel scale tile excludes; ValueError."""
     if not isinstance(scale, TileInfo):
         return
-    if relu is not None:
+    if not is_omitted(relu):
         raise ValueError("a per-channel scale cannot be used together with relu_pre_mode")
-    if phase is not None:
+    if not is_omitted(phase):
         raise ValueError("a per-channel scale cannot be combined with phase")
     if order is not None or atomic is not AtomicType.AtomicNone:
         raise ValueError("a per-channel scale takes neither order nor atomic")

@@ -41,13 +41,13 @@ def partners(dst: Any, src: Any) -> bool:
 
 
 def is_insert(dst: Any, src: Any, offset: Offset, extras: bool) -> bool:
-    """Whether the move is an insert: a larger destination with an offset, or Vec -> Mat between transpose partners."""
+    """Whether a move from Vec to Mat is an insert: between transpose partners of one size, or into a larger tile."""
     if extras or path(dst, src) != (S.Vec, S.Mat):
         return False
     shape = dst.type.shape[::-1] if partners(dst, src) else dst.type.shape
-    if offset is not None:
-        return bool(all(d >= s for d, s in zip(shape, src.type.shape, strict=True)) and shape != src.type.shape)
-    return partners(dst, src) and bool(shape == src.type.shape)
+    if shape == src.type.shape:
+        return partners(dst, src)
+    return offset is not None and all(d >= s for d, s in zip(shape, src.type.shape, strict=True))
 
 
 def plan(dst: Any, src: Any, offset: Offset, mode: AccToVecMode | None) -> list[Transfer]:
@@ -63,7 +63,7 @@ def plan(dst: Any, src: Any, offset: Offset, mode: AccToVecMode | None) -> list[
         case (S.Acc, _):
             return _from_acc(dst, src, offset, mode or AccToVecMode.SingleModeVec0)
         case (S.Vec, S.Vec):
-            return [_within_vec(dst, src, row, col)]
+            return [_within_vec(dst, src, offset)]
     return [_vec_to_mat(dst, src, offset)]
 
 
@@ -167,14 +167,16 @@ def _acc_region(dst: Any, src: Any, offset: Offset, mode: AccToVecMode) -> tuple
 # --- from Vec --------------------------------------------------------------------------------------------------------
 
 
-def _within_vec(dst: Any, src: Any, row: Any, col: Any) -> Transfer:
-    """Vec -> Vec: a copy, or ND -> NZ/ZN."""
+def _within_vec(dst: Any, src: Any, offset: Offset) -> Transfer:
+    """Vec -> Vec: a copy, or ND -> NZ/ZN. A part of the source has no more rows than the destination takes."""
+    row, col = offset if offset is not None else (0, 0)
     if layout(src) is layout(dst):
         rows, cols = least(dst.vr, src.vr), least(dst.vc, src.vc)
         return Transfer(Box(row, col, rows, cols), Box(0, 0, rows, cols))
     if layout(dst) is L.NZ:
         pitch = up(dst.vr, 16) + (1 if dst.type.compact == 2 else 0)
-        return Transfer(Box(row, col, src.vr, dst.vc), Box(0, 0, src.vr, dst.vc, row_extent=pitch))
+        rows = src.vr if offset is None else least(src.vr, dst.vr)
+        return Transfer(Box(row, col, rows, dst.vc), Box(0, 0, rows, dst.vc, row_extent=pitch))
     rows, cols = _down(dst.vr, layouts.elements_per_block(dst.type.dtype)), _down(dst.vc, 16)
     return Transfer(Box(row, col, rows, cols, col_extent=dst.vc), Box(0, 0, rows, cols, col_extent=cols))
 

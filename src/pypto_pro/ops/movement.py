@@ -15,7 +15,7 @@ from pypto_pro.dtypes import DataType
 from pypto_pro.enums import MemorySpace, PipeType, TensorLayout, TilePad
 from pypto_pro.ops import rules, scale_load
 from pypto_pro.ops.builder import Builder, NativeTensor, NativeTile
-from pypto_pro.ops.entry import Access, Box, Effect, Role, Section, Window, defop
+from pypto_pro.ops.entry import Access, Box, Caution, Effect, Role, Section, Window, defop
 from pypto_pro.ops.extents import up
 from pypto_pro.ops.operands import (
     AxesAttr,
@@ -190,6 +190,16 @@ def _(dst_tile: Any, src_tensor: Any, offsets: tuple[Any, ...], order: Order) ->
 def load_tile(dst_tile: LoadTarget, src_tensor: TensorIn, tile_offsets: Offsets, *, order: AxesAttr = None) -> None:
     """`load` with the two selected axes counted in whole tiles (declared shape); other axes stay in elements."""
     load.meaning(dst_tile, src_tensor, scaled(tile_offsets, order, dst_tile.type.shape), order=order)  # type: ignore[misc]
+
+
+@load_tile.issue
+def _(dst_tile: Any, src_tensor: Any, tile_offsets: tuple[Any, ...], order: Order) -> list[Caution]:
+    rows, cols = dst_tile.type.shape
+    if order is None or order[0] < order[1] or rows == cols:
+        return []
+    text = (f"load_tile with order {list(order)} counts axis {order[1]} in the {rows} rows of the tile and axis "
+            f"{order[0]} in its {cols} columns, which it fills the other way round: `load` takes offsets in elements")
+    return [Caution(False, "stride_mismatch", text)]
 
 
 @load_tile.rewrite

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 from pypto_pro.dtypes import DataType
-from pypto_pro.enums import MemorySpace, TensorLayout
-from pypto_pro.layouts import BLOCK_BYTES, SCALE_FRACTAL, effective_layout, is_fractal
+from pypto_pro.enums import CompactMode, MemorySpace, TensorLayout
+from pypto_pro.layouts import BLOCK_BYTES, LEGAL_FRACTALS, SCALE_FRACTAL, effective_layout, is_fractal
 from pypto_pro.ops.entry import OpEntry, Requirement, Role
 from pypto_pro.ops.operands import ScalarInfo, TensorInfo, TileInfo, tile_geometry
 
@@ -86,10 +86,18 @@ def aligned_rows(*operands: object) -> None:
 def whole_boxes(*operands: object) -> None:
     """Declared shapes are made of whole boxes (fractal layouts) or 32-byte lines (ND, DN); ValueError otherwise.
 
-    The rows of a one-row tile, of tiles in Vec and of MX scales need not fill boxes.
+    The rows of a one-row tile, of tiles in Vec and of MX scales need not fill boxes. `fractal` and `compact`, which a
+    TileType takes as they come, must be values that transfers and the matrix unit know.
     """
     for tile in tiles(*operands):
-        type_, geo = tile.type, tile_geometry(tile.type)
+        type_ = tile.type
+        if type_.fractal not in (None, *LEGAL_FRACTALS):
+            listed = ", ".join(map(str, LEGAL_FRACTALS))
+            raise ValueError(f"`{tile.name}` has fractal {type_.fractal}, which must be one of {listed}")
+        if type_.compact not in (None, *(mode.value for mode in CompactMode)):
+            listed = ", ".join(f"{mode.value} ({mode.name})" for mode in CompactMode)
+            raise ValueError(f"`{tile.name}` has compact {type_.compact}, which must be one of {listed}")
+        geo = tile_geometry(type_)
         if not is_fractal(geo.layout):
             aligned_rows(tile)
             continue

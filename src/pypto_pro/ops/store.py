@@ -21,6 +21,7 @@ from pypto_pro.ops.fixpipe import (
     exit_bits,
     exit_of,
     exit_values,
+    is_omitted,
     one_nan,
     scale_access,
 )
@@ -139,13 +140,14 @@ def _(
         check_per_channel(scale, relu_pre_mode, phase, order, atomic)
         _check_acc_source(src_tile, dst_tensor)
     else:
-        given = [n for n, v in (("relu_pre_mode", relu_pre_mode), ("scale", scale), ("phase", phase)) if v is not None]
+        asked = (("relu_pre_mode", relu_pre_mode), ("scale", scale), ("phase", phase))
+        given = [name for name, value in asked if not is_omitted(value)]
         if given:
             raise ValueError(f"{given[0]} belongs to stores from Acc; `{src_tile.name}` is in Vec")
         same_width(src_tile, dst_tensor)
         _check_vec_source(src_tile, dst_tensor)
     if is_nz(dst_tensor):
-        _check_nz_store(dst_tensor, offsets, order)
+        _check_nz_store(dst_tensor, src_tile, offsets, order)
     check_runs(src_tile, dst_tensor, order)
 
 
@@ -167,9 +169,12 @@ def _check_vec_source(src: TileInfo, dst: TensorInfo) -> None:
         raise ValueError(f"the NZ tensor `{dst.name}` is stored from Acc; `{src.name}` is in Vec")
 
 
-def _check_nz_store(dst: TensorInfo, offsets: tuple[ScalarInfo, ...], order: Order) -> None:
-    """An NZ tensor is stored as a whole; ValueError."""
+def _check_nz_store(dst: TensorInfo, src: TileInfo, offsets: tuple[ScalarInfo, ...], order: Order) -> None:
+    """An NZ tensor is stored as a whole, by a tile that can hold it; ValueError."""
     check_nz_tensor(dst, order)
+    if any(extent < dim for extent, dim in zip(src.type.shape, dst.type.dims, strict=True) if dim is not None):
+        raise ValueError(f"the NZ tensor `{dst.name}` {list(dst.type.dims)} is stored as a whole: `{src.name}` "
+                         f"{list(src.type.shape)} is smaller")
     if any(offset.value != 0 for offset in offsets):
         raise ValueError(f"the NZ tensor `{dst.name}` is stored as a whole: its offsets are literally [0, 0]")
 
