@@ -234,8 +234,8 @@ def apply_edit(file: str, advice: Advice, diff: bool, write: bool) -> None:
     result = edited(source, file, advice)
     if diff:
         click.echo(unified_diff(source, result.text, file), nl=False)
-        for needed in (f.diagnostic.message for f in advice.findings if f.code == "L122"):
-            click.echo(f"to be added: {needed}", err=True)
+        for needed in advice.assumed:
+            click.echo(f"to be added: {needed.diagnostic.message}", err=True)
     if write:
         Path(file).write_text(result.text, encoding="utf-8")
     for change in result.by_hand:

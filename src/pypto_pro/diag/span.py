@@ -23,6 +23,11 @@ class Span:
         return replace(self, label=label)
 
     @property
+    def outermost(self) -> Span:
+        """The call in the kernel itself that led here; the span itself where no helper lies between."""
+        return self if self.inlined_at is None else self.inlined_at.outermost
+
+    @property
     def place(self) -> str:
         """`file:line`, as an editor opens it."""
         return f"{self.file}:{self.line}"

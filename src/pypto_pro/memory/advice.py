@@ -56,6 +56,11 @@ class Advice:
     changes: tuple[Change, ...]
     findings: tuple[LayoutFinding, ...]
 
+    @property
+    def assumed(self) -> tuple[LayoutFinding, ...]:
+        """L122: what the plan takes for ordered and the kernel does not order yet."""
+        return tuple(f for f in self.findings if f.code == "L122")
+
     def ends(self) -> Iterator[tuple[SpacePlan, int | None]]:
         """Each planned space with the highest end the author's addresses reach."""
         old = {t.space: t.highest for t in self.before.totals} if self.before else {}

@@ -12,6 +12,7 @@ from pypto_pro.memory.design import Parallel
 from pypto_pro.memory.finding import LayoutFinding, finding
 from pypto_pro.memory.table import Row
 
+CONFLICT = "conflict in L1: the parallel "
 SAME = "the same holds for"
 """How a note begins that counts further pairs of accesses."""
 HALF = L1_BANKS * L1_BANK_BYTES // 2
@@ -68,6 +69,24 @@ def _touched(row: Row, spans: tuple[tuple[int, int], ...]) -> frozenset[tuple[in
     return frozenset().union(*(l1_banks(row.start + low, high - low) for low, high in spans or whole))
 
 
+def gathered_findings(pairs: tuple[BankPair, ...]) -> Iterator[LayoutFinding]:
+    """L203 of every conflicting pair that was named, and one for all that were derived."""
+    yield from bank_findings(tuple(p for p in pairs if not p.use.derived))
+    derived = tuple(p for p in pairs if p.use.derived and p.conflict)
+    found = list(bank_findings(derived))
+    if len(found) < 2:
+        yield from found
+        return
+    tiles = dict.fromkeys(row.tile for p in derived for row in (p.a, p.b))
+    between = len({frozenset(f.tiles) for f in found})
+    meetings = "one pair of tiles" if between == 1 else f"{between} pairs of tiles"
+    yield finding(
+        "L203", f"conflicts in L1: accesses that run in parallel meet in one bank or bank group, of {meetings}", *tiles,
+        notes=tuple(f.diagnostic.message.removeprefix(CONFLICT) for f in found), pairs=len(derived),
+        help="`--plan --separate A=B` looks for addresses where A and B share no bank",
+    )  # fmt: skip
+
+
 def bank_findings(pairs: tuple[BankPair, ...]) -> Iterator[LayoutFinding]:
     """L203 of every pair that conflicts; derived ones once for two tiles."""
     told: dict[tuple[object, ...], int] = Counter(_topic(p) for p in pairs if p.conflict)
@@ -92,7 +111,7 @@ def bank_findings(pairs: tuple[BankPair, ...]) -> Iterator[LayoutFinding]:
             facts["same_group_groups"] = pair.same_group
         others = "1 other pair" if count == 2 else f"{count - 1} other pairs"
         notes = (f"{SAME} {others} of accesses to these tiles",) if count > 1 else ()
-        message = f"conflict in L1: the parallel {ops} meet in {where}"
+        message = f"{CONFLICT}{ops} meet in {where}"
         yield finding("L203", message, a.tile, b.tile, help=help_, notes=notes, facts=facts)
 
 

@@ -1,8 +1,8 @@
 """Which bytes of its tiles a vector function surely writes, and whether it reads any that it has not written before.
 
-The body is run on what is known while compiling, or assumed: scalars, loop counts, masks made from them. Register contents are not
-followed. What hangs on anything else counts as not written, and its reads as reads of older bytes; so do squeezed and
-unaligned streams, gathers, scatters, and what comes after a loop of unknown length has moved a cursor.
+The body is run on what is known while compiling, or assumed: scalars, loop counts, masks made from them. Register
+contents are not followed. What hangs on anything else counts as not written, and its reads as reads of older bytes; so
+do squeezed and unaligned streams, gathers, scatters, and what comes after a loop of unknown length has moved a cursor.
 """
 
 from __future__ import annotations

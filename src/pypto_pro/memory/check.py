@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from pypto_pro.diag import Severity
-from pypto_pro.memory.banks import BankPair, bank_findings, find_bank_pairs
+from pypto_pro.memory.banks import BankPair, find_bank_pairs, gathered_findings
 from pypto_pro.memory.capacity import Totals, capacity_findings, space_totals
 from pypto_pro.memory.design import Design
 from pypto_pro.memory.finding import LayoutFinding, finding
@@ -72,7 +72,7 @@ def check_layout(design: Design, chip: Chip | None = None, *, planned: bool = Fa
     if not any(f.severity is Severity.ERROR for f in findings):
         # addresses that are wrong anyway say nothing about banks
         banks = find_bank_pairs((*design.parallel, *find_parallel(design)), rows)
-        findings += bank_findings(banks)
+        findings += gathered_findings(banks)
     ordered = tuple(sorted(findings, key=lambda f: (f.line or 0, f.code)))
     return LayoutReport(
         design, chip, tuple(in_table_order(rows)), judged.lives, judged.reuses, totals, pairs, banks, ordered, planned

@@ -85,10 +85,7 @@ class TileRecord:
     @property
     def line(self) -> int | None:
         """Line of the definition; of the outermost call when a helper makes the tile."""
-        span = self.span
-        while span is not None and span.inlined_at is not None:
-            span = span.inlined_at
-        return span.line if span is not None else None
+        return self.span.outermost.line if self.span is not None else None
 
 
 # --- programs --------------------------------------------------------------------------------------------------------

@@ -58,15 +58,9 @@ def declarations(kernel: Kernel) -> dict[str, TileDecl | GroupDecl]:
         for stmt in walk.statements(program.body):
             if isinstance(stmt, TileDecl | GroupDecl):
                 found.setdefault(stmt.identity, stmt)
-    return dict(sorted(found.items(), key=lambda item: (_outer_line(item[1]), item[1].span.line, item[1].span.column)))
-
-
-def _outer_line(decl: TileDecl | GroupDecl) -> int:
-    """The line in the kernel itself: that of the outermost call for a declaration in a helper."""
-    span = decl.span
-    while span.inlined_at is not None:
-        span = span.inlined_at
-    return span.line
+    return dict(
+        sorted(found.items(), key=lambda item: (item[1].span.outermost.line, item[1].span.line, item[1].span.column))
+    )
 
 
 def _names(decls: Mapping[str, TileDecl | GroupDecl]) -> dict[str, str]:
@@ -75,7 +69,7 @@ def _names(decls: Mapping[str, TileDecl | GroupDecl]) -> dict[str, str]:
     taken: dict[str, int] = {}
     names: dict[str, str] = {}
     for identity, name in plain.items():
-        full = name if list(plain.values()).count(name) == 1 else f"{name}@{_outer_line(decls[identity])}"
+        full = name if list(plain.values()).count(name) == 1 else f"{name}@{decls[identity].span.outermost.line}"
         taken[full] = taken.get(full, 0) + 1
         names[identity] = full if taken[full] == 1 else f"{full}.{taken[full]}"
     return names

@@ -48,7 +48,7 @@ def finding(
 ) -> LayoutFinding:
     """A finding of a registered code; kind and severity come from the table, spans from the tiles' definitions."""
     entry = CODES[code]
-    definitions = tuple(t.span.labelled(f"`{t.name}` is placed here") for t in tiles if t.span is not None)
+    definitions = tuple(t.span.outermost.labelled(f"`{t.name}` is placed here") for t in tiles if t.span is not None)
     if space is None and tiles:
         space = tiles[0].space
     diagnostic = Diagnostic(entry.code, entry.kind, entry.severity, message, spans or definitions, notes, help)

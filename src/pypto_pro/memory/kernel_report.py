@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from pypto_pro.diag import Diagnostic, Severity
 from pypto_pro.ir.nodes import Kernel
+from pypto_pro.memory.banks import bank_findings
 from pypto_pro.memory.check import LayoutReport, check_layout
 from pypto_pro.memory.extract import design_of_kernel
 from pypto_pro.memory.finding import LayoutFinding
@@ -15,9 +16,10 @@ from pypto_pro.memory.table import row_note
 
 
 def table_findings(kernel: Kernel, chip: Chip | None = None) -> tuple[LayoutFinding, ...]:
-    """All findings on a kernel behind all passes, by line."""
+    """All findings on a kernel behind all passes, by line; those about L1 banks last, one by one."""
     report = check_layout(design_of_kernel(kernel), chip)
-    return tuple(_with_rows(f, report, kernel.name) for f in report.findings)
+    others = [f for f in report.findings if f.diagnostic.kind != "bank_conflict"]
+    return tuple(_with_rows(f, report, kernel.name) for f in (*others, *bank_findings(report.banks)))
 
 
 def placement_errors(kernel: Kernel, chip: Chip | None = None) -> tuple[Diagnostic, ...]:

@@ -11,6 +11,7 @@ from pypto_pro.layouts import box, effective_layout, is_fractal, slot_size
 from pypto_pro.memory.design import TileRecord
 from pypto_pro.memory.finding import LayoutFinding, finding, hexa
 from pypto_pro.memory.machine import Chip
+from pypto_pro.memory.search import align_up
 from pypto_pro.memory.table import Row, reserved_bytes
 
 BLOCK_BITS = 256  # a row of any tile is made of 32-byte blocks
@@ -95,14 +96,14 @@ def footprint(tile: TileRecord) -> tuple[int, str]:
     match t.target_memory, layout:
         case MemorySpace.Vec, TensorLayout.NZ if tile.nz_filled:
             extra = 1 if t.compact == CompactMode.row_plus_one else 0
-            return (_up(vr, 16) + extra) * cols * t.dtype.bits() // 8, "compact=2" if extra else "NZ rows"
+            return (align_up(vr, 16) + extra) * cols * t.dtype.bits() // 8, "compact=2" if extra else "NZ rows"
         case (MemorySpace.Left, TensorLayout.NZ) | (MemorySpace.Acc, _):
-            return _up(vr, 16) * cols * t.dtype.bits() // 8, "NZ rows"
+            return align_up(vr, 16) * cols * t.dtype.bits() // 8, "NZ rows"
         case MemorySpace.Right, TensorLayout.ZN:
-            return rows * _up(vc, 16) * t.dtype.bits() // 8, "ZN columns"
+            return rows * align_up(vc, 16) * t.dtype.bits() // 8, "ZN columns"
         case MemorySpace.Mat, TensorLayout.NZ | TensorLayout.ZN:
             h, w = box(layout, t.fractal, t.dtype)
-            return _up(rows, h) * _up(cols, w) * t.dtype.bits() // 8, f"{layout.name} box {h}x{w}"
+            return align_up(rows, h) * align_up(cols, w) * t.dtype.bits() // 8, f"{layout.name} box {h}x{w}"
     return plain, ""
 
 
@@ -170,7 +171,7 @@ def check_shape(tile: TileRecord) -> Iterator[LayoutFinding]:
                 checks.append(("fractal_rows", rows, h, "rows"))
     for rule, extent, unit, what in checks:
         if extent % unit:
-            nearest = _up(extent, unit)
+            nearest = align_up(extent, unit)
             message = (
                 f"`{tile.name}` has {extent} {what}; {layout.name} in {t.dtype.to_string()} needs a multiple of {unit},"
                 " so the first transfer or matmul on it is rejected"
@@ -189,7 +190,3 @@ def _check_space(tile: TileRecord) -> Iterator[LayoutFinding]:
     if tile.space is MemorySpace.Bias:
         message = f"`{tile.name}` is a Bias tile: legal, but the published placement rules do not cover the bias table"
         yield finding("L213", message, tile)
-
-
-def _up(n: int, unit: int) -> int:
-    return -(-n // unit) * unit

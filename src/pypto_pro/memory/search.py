@@ -73,7 +73,7 @@ class Space:
             if at + mine[j] > address:
                 end = address + self.gaps[j][i]
                 if at < end:
-                    at = -(-end // alignment) * alignment
+                    at = align_up(end, alignment)
         return at
 
     def end(self, placed: dict[int, int]) -> int:

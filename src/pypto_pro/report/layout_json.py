@@ -147,6 +147,6 @@ def _plan(advice: Advice) -> dict[str, Any]:
             }
             for plan, before in advice.ends()
         },
-        "required_changes": [f.facts["needs"] for f in advice.findings if f.code == "L122"],
+        "required_changes": [f.facts["needs"] for f in advice.assumed],
         "feasible": not any(f.code == "L120" for f in advice.findings),
     }  # fmt: skip

@@ -119,8 +119,8 @@ def _plan(advice: Advice | None) -> str:
             for c in advice.changes if c.moves
         ),
     )  # fmt: skip
-    needs = [f"- {f.diagnostic.message}" for f in advice.findings if f.code == "L122"]
-    required = ["Required changes:\n\n" + "\n".join(needs)] if needs else []
+    needs = [f"- {f.diagnostic.message}" for f in advice.assumed]
+    required = [f"Required changes. {words.needs_line(advice)}\n\n" + "\n".join(needs)] if needs else []
     return "\n\n".join(["### Planned addresses", ends, changes, *required])
 
 

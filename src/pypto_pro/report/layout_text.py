@@ -41,6 +41,9 @@ def print_layout(console: Console, report: LayoutReport, advice: Advice | None =
         if wide.row_count:
             console.print()
             console.print(wide if _fits(console, wide) else narrow)
+    if advice is not None and (needs := words.needs_line(advice)):
+        console.print()
+        console.print(Text(needs, style="yellow"))
     console.print()
     for item, holds in words.checklist(report):
         console.print(Text.assemble(("✓ ", "green") if holds else ("✗ ", "red"), item))

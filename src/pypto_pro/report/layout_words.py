@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from pypto_pro.enums import MemorySpace, PipeType
+from pypto_pro.memory.advice import Advice
 from pypto_pro.memory.banks import crosses_halves, groups_text
 from pypto_pro.memory.capacity import Totals
 from pypto_pro.memory.check import LayoutReport
@@ -70,11 +71,16 @@ def basis(report: LayoutReport, row: Row) -> str:
     parts = [report.lives[row.key].kind]
     for reuse in report.reuses_of(row):
         other = reuse.b if reuse.a.key == row.key else reuse.a
-        verb = "collides with" if reuse.proof is None else "same bytes as" if reuse.kind == "view" else "shares with"
-        parts.append(f"{verb} `{other.shown}` ({reuse.id})")
+        parts.append(f"{_verb(report, reuse)} `{other.shown}` ({reuse.id})")
     if crosses_halves(row):
         parts.append("in both bank halves")
     return "; ".join(parts)
+
+
+def _verb(report: LayoutReport, reuse: Reuse) -> str:
+    if reuse.proof is not None:
+        return "same bytes as" if reuse.kind == "view" else "shares with"
+    return "shares, once ordered, with" if report.planned and reuse.orderable else "collides with"
 
 
 @dataclass(frozen=True)
@@ -176,6 +182,15 @@ def _uses(report: LayoutReport, row: Row) -> list[tuple[Step, Use]]:
     """What touches a slot, in program order."""
     return [(step, use) for program in report.design.programs for step in program.steps() for use in step.uses
             if use.tile == row.tile.name and use.slot in (None, row.slot)]  # fmt: skip
+
+
+def needs_line(advice: Advice) -> str:
+    """That a plan rests on orders still to be added, empty when it does not."""
+    count = len(advice.assumed)
+    if not count:
+        return ""
+    orders = "an order" if count == 1 else f"{count} orders"
+    return f"This plan needs {orders} that the kernel does not have (L122); `--proved` plans with those it has."
 
 
 def checklist(report: LayoutReport) -> list[tuple[str, bool]]:
