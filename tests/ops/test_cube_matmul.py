@@ -137,21 +137,23 @@ def set_scales(m: Memories, scales: dict[str, T], low: int, high: int, seed: int
 
 @pytest.mark.parametrize("pair", MX, ids=lambda p: f"{p[0].name}-{p[1].name}")
 def test_mx_products(pair: tuple[D, D]) -> None:
-    for (m, k, n), (low, high) in (((64, 128, 64), (110, 140)), ((20, 64, 33), (0, 127)), ((1, 128, 16), (120, 238))):
+    for (m, k, n), (low, high) in (
+        ((64, 128, 64), (110, 140)), ((20, 64, 33), (0, 127)), ((1, 128, 16), (120, 238)),
+        ((20, 64, 33), (0, 254)), ((17, 128, 48), (239, 254)), ((1, 128, 1), (0, 255)), ((33, 64, 20), (126, 255)),
+    ):
         operands: dict[str, Any] = tiles(*pair, m, k, n)
         scales = scale_tiles(m, k, n)
         start = fresh(Call("matmul_mx", {**operands, **scales}))
         for name, seed in (("lhs_tile", 1), ("rhs_tile", 2)):
             sensible(start, operands[name], seed)
-        for name, tile in scales.items():  # what the rounded-up boxes hold beyond the valid part
-            start.spaces[tile.space][tile.addr :] = np.where(start.spaces[tile.space][tile.addr :] > 238, 0, 7)
         factors = set_scales(start, scales, low, high)
         a = operand(start, operands["lhs_tile"]) * np.repeat(factors[0], 32, 1)
         b = operand(start, operands["rhs_tile"]) * np.repeat(factors[1], 32, 0)
         with np.errstate(all="ignore"):
             product, size = a @ b, np.abs(a) @ np.abs(b)
             bounded = np.abs(product) < 1e38
-            product, size = np.where(bounded, product, np.inf), np.where(bounded, size, np.inf)
+            unbounded = np.where(np.isnan(product), np.nan, np.inf)
+            product, size = np.where(bounded, product, unbounded), np.where(bounded, size, np.inf)
             check_product("matmul_mx", {**operands, **scales}, start, product.astype(np.float32), size, k)
             dst = operands["dst_tile"]
             held = (np.arange(m * n).reshape(m, n) * 0.5).astype(np.float32)

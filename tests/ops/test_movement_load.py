@@ -106,7 +106,9 @@ def test_nz_tensors(dtype: D) -> None:
         check_load(T((32, 4 * w), dtype, valid=valid, layout=L.NZ), tensor, (0, 0))
         if dtype.bits() < 64:
             check_load(T((32, 4 * w), dtype, S.Mat, valid=valid), tensor, (0, 0))
-    check_load(T((16, 2 * w), dtype, valid=(16, 2 * w), layout=L.NZ), tensor, (16, w))
+    for offset in ((16, w), (3, w), (5, 3)):
+        check_load(T((16, 2 * w), dtype, valid=(16, 2 * w), layout=L.NZ), tensor, offset)
+        check_load(T((16, 2 * w), dtype, valid=(9, w + 1), layout=L.NZ), tensor, offset)
 
 
 @pytest.mark.parametrize("dtype", WIDTHS, ids=lambda d: d.name)
@@ -121,6 +123,10 @@ def test_ranks_strides_and_orders(dtype: D) -> None:
     check_load(tile, G((40, 60), dtype, transfer=(120, 1)), (2, 3))  # set_stride: every second row
     check_load(T((64, 8), dtype, valid=(41, 5), layout=L.DN), G((40, 60), dtype, transfer=(1, 120)), (2, 3), (1, 0))
     check_load(tile, G((3, 4, 30), dtype), (0, 2, 2))  # rows walk on into the next outer index
+    check_load(tile, G((9, 60, 1), dtype), (2, 3, 0), (0, 1))  # runs along an axis that is not the last
+    check_load(tile, G((60, 9), dtype, (1, 70)), (3, 2), (1, 0))  # a transposed view, walked back
+    check_load(T((8, 64), dtype, valid=(5, 1)), G((40, 60), dtype, (66, 2)), (2, 3))  # runs of one element
+    check_load(T((64, 8), dtype, valid=(41, 1), layout=L.DN), G((60, 9), dtype, (1, 70)), (3, 2))
 
 
 def test_a_tile_of_one_column_takes_strided_elements_and_says_so() -> None:
@@ -170,18 +176,19 @@ def test_four_bit_rows(dtype: D) -> None:
 
 
 @pytest.mark.parametrize("dtype", FP4, ids=lambda d: d.name)
-def test_four_bit_odd_tails_and_the_plain_pitch(dtype: D) -> None:
-    for tile, tensor in (
-        (T((16, 128), dtype, S.Mat, valid=(9, 63)), G((40, 70), dtype, transfer=(140, 1))),
-        (T((16, 128), dtype, valid=(9, 64)), G((40, 70), dtype)),  # without set_stride: the byte pitch as elements
-    ):
-        call = Call("load", {"dst_tile": tile, "src_tensor": tensor, "offsets": (2, 3)}, {"order": None}, core_of(tile))
-        start = fresh(call)
-        wanted = start.copy()
-        golden_load(wanted, tile, tensor, (2, 3), None)
-        outcome = native(call, start)
-        assert not outcome.refused
-        assert (outcome.memories.spaces[tile.space] == wanted.spaces[tile.space]).all()
+def test_four_bit_odd_tails_and_pitches(dtype: D) -> None:
+    odd, even = G((40, 70), dtype, transfer=(141, 1)), G((40, 70), dtype, transfer=(140, 1))
+    plain = G((40, 75), dtype)  # without set_stride: the byte pitch as elements
+    for tensor in (odd, even, plain):
+        for valid in ((9, 63), (16, 128), (1, 1), (9, 64), (0, 5), (5, 0)):
+            check_load(T((16, 128), dtype, S.Mat, valid=valid), tensor, (2, 3))
+            check_load(T((16, 128), dtype, valid=valid, addr=0x40), tensor, (2, 3))
+            check_load(T((16, 128), dtype, valid=valid, pad=1), tensor, (2, 3))
+    for pitch in (140, 141):
+        turned = G((70, 70), dtype, transfer=(1, pitch))
+        for valid in ((63, 9), (128, 17), (1, 1), (64, 32)):
+            check_load(T((128, 32), dtype, S.Mat, valid=valid, layout=L.ZN), turned, (2, 3), (1, 0))
+            check_load(T((128, 32), dtype, valid=valid, layout=L.DN), turned, (2, 3), (1, 0))
 
 
 # --- MX scales -------------------------------------------------------------------------------------------------------
@@ -189,6 +196,8 @@ def test_four_bit_odd_tails_and_the_plain_pitch(dtype: D) -> None:
 
 def golden_scales(m: Memories, tile: T, tensor: G, offsets: tuple[int, ...], order: Order) -> None:
     rows, cols = tile.extents
+    if not rows or not cols:
+        return
     a0, a1 = order or (len(tensor.dims) - 3, len(tensor.dims) - 2)
     i, j = grid(rows, cols)
     groups = j if tile.layout is L.ZZ else i
@@ -213,6 +222,12 @@ def scale_cases() -> list[Any]:
         (nn, G((6, 40, 2), D.DT_FP8E8M0), (1, 3, 0), None),
         (nn, G((40, 6, 2), D.DT_FP8E8M0), (3, 1, 0), (1, 0)),
         (T((8, 32), D.DT_FP8E8M0, S.Mat, valid=(4, 21), layout=L.NN), G((6, 40, 2), D.DT_FP8E8M0), (1, 3, 0), None),
+        # odd groups, odd pitches, and phases further apart than their groups
+        (T((32, 8), D.DT_FP8E8M0, S.Mat, valid=(19, 5), layout=L.ZZ), G((40, 6, 2), D.DT_FP8E8M0), (3, 1, 0), None),
+        (T((8, 32), D.DT_FP8E8M0, S.Mat, valid=(3, 21), layout=L.NN), G((6, 40, 2), D.DT_FP8E8M0), (1, 3, 0), None),
+        (zz, G((40, 6, 2), D.DT_FP8E8M0, (13, 2, 1)), (3, 1, 0), None),
+        (nn, G((6, 40, 2), D.DT_FP8E8M0, (121, 3, 1)), (1, 3, 0), None),
+        (T((32, 8), D.DT_FP8E8M0, S.Mat, valid=(9, 0), layout=L.ZZ), G((40, 6, 2), D.DT_FP8E8M0), (3, 1, 0), None),
     ]
 
 

@@ -155,7 +155,7 @@ PAD_BITS = {
     D.DT_FP32: (0, 0x7F800000, 0xFF800000), D.DT_FP16: (0, 0x7C00, 0xFC00), D.DT_BF16: (0, 0x7F80, 0xFF80),
     D.DT_INT8: (0, 0x7F, 0x80), D.DT_UINT8: (0, 0xFF, 0), D.DT_INT16: (0, 0x7FFF, 0x8000), D.DT_UINT16: (0, 0xFFFF, 0),
     D.DT_INT32: (0, 0x7FFFFFFF, 0x80000000), D.DT_UINT32: (0, 0xFFFFFFFF, 0), D.DT_INT64: (0, 0, 0),
-    D.DT_UINT64: (0, 0, 0),
+    D.DT_UINT64: (0, 0, 0), D.DT_FP4E2M1: (0, 7, 15), D.DT_FP4E1M2: (0, 7, 15),
 }
 """Bits of zero, max, min."""
 
@@ -211,8 +211,9 @@ def leave(values: Array, source: D, target: D, scale: Any, relu: bool) -> Array:
     if scale is None:
         held = np.where(held > 0, held, held.dtype.type(0)) if relu else held
         if target in (D.DT_FP16, D.DT_BF16):
-            with np.errstate(over="ignore"):
-                return held.astype(target.numpy).view(np.uint16).astype(np.uint64)
+            with np.errstate(all="ignore"):
+                bits = held.astype(target.numpy).view(np.uint16).astype(np.uint64)
+            return np.where(np.isnan(held), np.uint64(NAN_BITS[target]), bits)
         return held.view(np.uint32).astype(np.uint64)
     words = np.broadcast_to(np.asarray(scale if isinstance(scale, np.ndarray) else 0, np.uint64), held.shape)
     if isinstance(scale, np.ndarray):
@@ -227,13 +228,18 @@ def leave(values: Array, source: D, target: D, scale: Any, relu: bool) -> Array:
     return np.array(flat, np.uint64).reshape(held.shape)
 
 
+NAN_BITS = {D.DT_FP32: 0x7FC00000, D.DT_FP16: 0x7E00, D.DT_BF16: 0x7FC0}
+"""The NaN conversions make (numerics 1)."""
+
+
 def _convert(y: float, word: int, target: D, scalar: bool) -> int:
     match target:
+        case D.DT_FP32 | D.DT_FP16 if math.isnan(y):
+            return NAN_BITS[target]
         case D.DT_FP32:
             return int(np.float32(y).view(np.uint32))
         case D.DT_FP16:
-            bounded = y if math.isnan(y) else min(max(y, -65504.0), 65504.0)
-            return int(np.float16(np.float32(bounded)).view(np.uint16))
+            return int(np.float16(np.float32(min(max(y, -65504.0), 65504.0))).view(np.uint16))
         case D.DT_INT8:
             offset = (word >> 37) & 511
             offset -= 512 if offset >= 256 else 0

@@ -36,7 +36,7 @@ class Boxes(Nibbles):
                 same = tile_geometry(src.type) == tile_geometry(dst.type) and _is_one(target, source) and not transposed
                 of = self._beside(dst, to, src, of, rows, cols, same=same)
             if src.dtype.is_sub_byte:
-                self._copy_nibbles(to, of, rows, cols)
+                self._copy_nibbles(to, of, rows, cols, self.scalar(0) == 0)
             else:
                 self._copy(to, of, rows, cols, self._conversion(src, dst, way_out))
         return None

@@ -19,9 +19,9 @@ from pypto_pro.native.scalars import Scalar
 class Nibbles(Moves):
     """Copy patterns of the builder, 4-bit elements."""
 
-    def _copy_nibbles(self, to: End, of: End, rows: Scalar, cols: Scalar) -> None:
-        """to[i, j] = of[i, j] for i < rows, j < cols."""
-        whole = self._pairs(to) & self._pairs(of)
+    def _copy_nibbles(self, to: End, of: End, rows: Scalar, cols: Scalar, runs: Scalar) -> None:
+        """to[i, j] = of[i, j] for i < rows, j < cols; row after row unless `runs`."""
+        whole = runs & self._pairs(to) & self._pairs(of)
         if to.run_axis != of.run_axis:
             self._nibble_squares(to, of, rows, cols, whole)
         elif to.run_axis == COL:

@@ -156,14 +156,19 @@ class Transfers(Boxes):
     def _window_copy(
         self, to: End, of: End, rows: Scalar, cols: Scalar, change: Change | None, window: End
     ) -> None:
-        """Runs of the window where they are contiguous; a window of single elements may have them anywhere."""
-        if window.dtype.is_sub_byte:
-            self._copy_nibbles(to, of, rows, cols)
-            return
+        """Runs of the window where they are contiguous; a window of single elements may have them anywhere.
+
+        Of elements of a tile that meet at one place of a tensor the last one stays, row after row: not by runs of rows.
+        """
         if not isinstance(window.axes[window.run_axis].inner, Scalar):  # the boxes of an NZ tensor
             self._copy(to, of, rows, cols, change)
             return
         unit, contiguous = self._unit(window)
+        if window is to and window.run_axis == ROW:
+            contiguous = contiguous & ((cols <= 1) | (self.scalar(window.axes[COL].inner) >= rows))
+        if window.dtype.is_sub_byte:
+            self._copy_nibbles(to, of, rows, cols, contiguous)
+            return
         with self.code.b.if_else(contiguous.value) as (yes, no):
             with yes:
                 self._copy(unit if window is to else to, unit if window is of else of, rows, cols, change)

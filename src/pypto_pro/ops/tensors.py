@@ -91,13 +91,16 @@ class TensorArg:
         return np.ascontiguousarray(taken).view(self.dtype.bits_dtype)[..., 0]
 
     def put_bits(self, bits: Array, offsets: tuple[int, ...], axes: Axes) -> None:
-        """Write raw element bits to a window, dropped where it leaves the buffer."""
+        """Write raw element bits to a window, dropped where it leaves the buffer.
+
+        Of elements that meet at one place the last one stays, row after row.
+        """
         rows, cols = bits.shape
         if self.dtype.bits() == 4:
             self._put_nibbles(bits, offsets, axes)
             return
         view = self._view(offsets, axes, rows, cols)
-        if view is not None:
+        if view is not None and _is_apart(view):
             view[...] = bits
             return
         index = self.byte_index(offsets, axes, rows, cols)
@@ -130,3 +133,10 @@ class TensorArg:
             mine = inside & (at % 2 == half)
             where = at[mine] // 2
             self.mem[where] = self.mem[where] & (0xF0 >> 4 * half) | (bits[mine] & 15) << 4 * half
+
+
+def _is_apart(view: Array) -> bool:
+    """Whether no two elements of a view [rows, cols] with steps of at least 0 share bytes."""
+    (rows, cols), (row, col) = view.shape, view.strides
+    size = view.itemsize
+    return bool(row >= size + col * (cols - 1) >= size * cols or col >= size + row * (rows - 1) >= size * rows)

@@ -28,13 +28,15 @@ def element(value: int | float, dtype: DataType) -> Any:
     """A scalar operand as one element of `dtype`, by C conversion.
 
     Ints wrap in integers and become FP32 before they are rounded to a narrower float; floats truncate to integers, to
-    the nearest end of the range when outside, NaN to 0.
+    the nearest end of the range when outside, NaN to 0. BOOL is "not zero".
     """
     if dtype.is_float():
         exact: Any = value
         if isinstance(value, int):
             exact = np.uint64(value) if value >= 1 << 63 else np.int64(value)
         return np.asarray(exact).astype(np.float32).astype(dtype.numpy)
+    if dtype is DataType.DT_BOOL:
+        value = value != 0
     if isinstance(value, float):
         low, high = dtype.int_min, dtype.int_max
         value = 0 if math.isnan(value) else math.trunc(min(max(value, float(low)), float(high)))
