@@ -13,7 +13,6 @@ from typing import Any
 from pypto_pro.diag import Span
 from pypto_pro.ir import walk
 from pypto_pro.ir.nodes import Block, Kernel
-from pypto_pro.ir.parser import parse_kernel
 from pypto_pro.ir.printer import print_kernel
 
 
@@ -55,6 +54,8 @@ def dump(kernel: Kernel) -> str:
 
 def load(text: str) -> Kernel:
     """The kernel of a text. ValueError, KeyError or SyntaxError when it is not one of `dump`."""
+    from pypto_pro.ir.parser import parse_kernel  # needed in another process than `dump`
+
     stored = json.loads(text)
     texts: list[str] = stored["texts"]
     spans: list[Span] = []

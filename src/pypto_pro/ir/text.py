@@ -16,6 +16,7 @@ from pypto_pro.dtypes import DataType
 from pypto_pro.ir import nodes, types
 from pypto_pro.ir.nodes import COMPARISONS, Block, Expr, Place, Stmt, Var
 from pypto_pro.ir.types import BOOL, ArrayType, ScalarType, StructArrayType, StructType, TileType
+from pypto_pro.ir.walk import hint_of
 
 DTYPES: dict[str, DataType] = {dtype.to_string(): dtype for dtype in DataType}
 ENUMS: dict[str, type[Enum]] = {
@@ -94,9 +95,8 @@ _EXPR_HINTS = frozenset(typing.get_args(Expr))
 @cache
 def fields_of(kind: Any) -> tuple[FieldInfo, ...]:
     """The fields of a node class in order, without its span."""
-    hints = typing.get_type_hints(kind, vars(nodes))
     return tuple(
-        FieldInfo(field.name, *_kind_of(field.name, hints[field.name]), field.default)
+        FieldInfo(field.name, *_kind_of(field.name, hint_of(field)), field.default)
         for field in dataclasses.fields(kind)
         if field.compare
     )

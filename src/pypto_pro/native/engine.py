@@ -100,13 +100,13 @@ def object_key(text: str) -> str:
     return hashlib.sha256(f"{host().key}\n{text}".encode()).hexdigest()
 
 
-def compile_module(text: str, glue: bool = False) -> bytes:
+def compile_module(text: str, glue: bool = False, quick: bool = False) -> bytes:
     """Object code of an LLVM module given as text; from the cache when it is there.
 
     glue: the module is a core program, whose time goes into the functions it calls; a long one is compiled quickly
-    instead of well.
+    instead of well. quick: this one is, too.
     """
-    quick = glue and len(text) > LONG_TEXT
+    quick = quick or (glue and len(text) > LONG_TEXT)
     key = object_key(f"{quick} {text}")
     with _lock:
         found = objects.load(key)

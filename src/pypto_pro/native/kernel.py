@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import threading
+
 from pypto_pro.enums import CoreKind
 from pypto_pro.ir.nodes import Kernel, SimtLaunch, VfCall
 from pypto_pro.native import engine, opcode, runner
+from pypto_pro.native.beside import beside, later
 from pypto_pro.native.calls import Signature
 from pypto_pro.native.executable import Executable, Plan
 from pypto_pro.native.image import CompiledKernel
@@ -12,6 +15,9 @@ from pypto_pro.native.plan import make_plan, used_memory
 from pypto_pro.native.program import CoreProgram, ProgramCode, Site
 from pypto_pro.native.simt import make_launch
 from pypto_pro.native.vector_function import Call, make_call
+
+_one_at_a_time = threading.Lock()
+"""A kernel waits for its own op functions only, so none may be on the way for another one."""
 
 
 class Functions:
@@ -28,7 +34,9 @@ def compile(kernel: Kernel) -> CompiledKernel:
     """Native code of a kernel; object code comes from the cache where it can."""
     plan = make_plan(kernel)
     sites: list[Site] = []
-    programs = emit(kernel, plan, sites, Functions())
+    with _one_at_a_time, beside():
+        later(runner.functions)
+        programs = emit(kernel, plan, sites, Functions())
     executable = Executable(
         kernel.name, plan, kernel.params,
         steps={core: _load(code) for core, code in programs.items()},

@@ -10,6 +10,7 @@ import llvmlite.ir as ir
 
 from pypto_pro.diskcache import package_stamp
 from pypto_pro.native import engine, matrix, objects, runner
+from pypto_pro.native.beside import later
 from pypto_pro.native.calls import Signature, load_operand
 from pypto_pro.native.emit import PTR, VOID, Code
 from pypto_pro.native.program import CALLBACK
@@ -21,7 +22,7 @@ _by_text: dict[str, str] = {}  # signature text -> symbol
 
 
 def function_of(signature: Signature) -> str:
-    """Symbol of the function for a signature, compiled and loaded; the callback's when the op has no native code."""
+    """Symbol of the function for a signature, compiled and loaded (`later`); the callback's without native code."""
     if signature.entry is None or "lower" not in signature.entry.facets:
         return CALLBACK
     with _lock:
@@ -37,12 +38,25 @@ def _build(signature: Signature) -> str:
     code = objects.load(key)
     if code is None:
         text = op_module(signature)
-        code = engine.generate(text) if text is not None else b""
-        objects.save(key, code)
+        if text is not None:
+            later(lambda: _generate(signature, key, text))
+            return signature.symbol
+        objects.save(key, b"")
     if not code:
         return CALLBACK
     _link(signature.symbol, code)
     return signature.symbol
+
+
+def _generate(signature: Signature, key: str, text: str) -> None:
+    """Compile, keep and load an op's function; what fails is tried again by the next kernel that needs it."""
+    try:
+        code = engine.generate(text)
+        objects.save(key, code)
+        _link(signature.symbol, code)
+    except BaseException:
+        _by_text.pop(signature.text, None)
+        raise
 
 
 def op_module(signature: Signature) -> str | None:
@@ -96,9 +110,8 @@ def load(symbol: str, text: str) -> None:
     texts = heard.get()
     if texts is not None:
         texts[symbol] = text
-    with _lock:
-        if symbol not in _addresses:
-            _link(symbol, engine.compile_module(text))
+    if symbol not in _addresses:
+        later(lambda: _link(symbol, engine.compile_module(text)))
 
 
 def _link(symbol: str, code: bytes) -> None:

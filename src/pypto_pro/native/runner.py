@@ -7,6 +7,8 @@ that can only go on when others do is parked together with the launch's epoch, a
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -359,22 +361,45 @@ def _restore_rounding(code: Code, saved: Value) -> None:
         code.b.asm(ir.FunctionType(VOID, [I64]), "msr fpcr, $0", "r", [saved], True)
 
 
-BASE = ("run", "run_tick", "run_begin", "run_turn", "run_block", "op_callback", "stream_copy")
+BASE = ("run", "run_tick", "run_begin", "run_turn", "run_block", "op_callback")
+COPIES = ("stream_copy",)
 SYNC = ("run_parked", "sync_drain", "sync_do", "sync_issue", "sync_lock", "sync_barrier", "sync_idle", "sync_poll",
         "sync_endless")
 
 
-@cache
+_making = threading.RLock()
+
+
+def _once(make: Callable[[], dict[str, int]]) -> Callable[[], dict[str, int]]:
+    """`cache` for what takes a while: a second thread waits for the first one."""
+    kept = cache(make)
+
+    def get() -> dict[str, int]:
+        with _making:
+            return kept()
+
+    return get
+
+
+@_once
 def functions() -> dict[str, int]:
-    """Addresses of the functions every kernel needs."""
+    """Addresses of the functions every kernel needs; a block runs through them once, so they are compiled quickly."""
     module = ir.Module("runner")
-    for emit in (emit_callback, emit_tick, emit_stream_copy, emit_begin, emit_turn, emit_block, emit_claiming):
+    for emit in (emit_callback, emit_tick, emit_begin, emit_turn, emit_block, emit_claiming):
         emit(module)
     emit_run(module, parking=False)
-    return engine.link(engine.compile_module(str(module)), BASE, {})
+    return engine.link(engine.compile_module(str(module), quick=True), BASE, {})
 
 
-@cache
+@_once
+def copy_functions() -> dict[str, int]:
+    """Addresses of what only large transfers need."""
+    module = ir.Module("copies")
+    emit_stream_copy(module)
+    return engine.link(engine.compile_module(str(module)), COPIES, {})
+
+
+@_once
 def sync_functions() -> dict[str, int]:
     """Addresses of what only kernels with resumable programs need."""
     module = ir.Module("sync")
@@ -385,7 +410,7 @@ def sync_functions() -> dict[str, int]:
     return engine.link(engine.compile_module(str(module)), SYNC, functions())
 
 
-@cache
+@_once
 def stream_functions() -> dict[str, int]:
     """Addresses of what only vector functions need."""
     module = ir.Module("vector_stream")
@@ -396,6 +421,8 @@ def stream_functions() -> dict[str, int]:
 def helpers(code: bytes) -> dict[str, int]:
     """Addresses of the functions object code mentions."""
     found = dict(functions())
+    if COPIES[0].encode() in code:
+        found.update(copy_functions())
     if b"sync_" in code:
         found.update(sync_functions())
     if any(name.encode() in code for name in vector_stream.NAMES):

@@ -1,0 +1,60 @@
+"""Compiling beside what goes on: LLVM lets Python run while it works, so another thread hands it the modules."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
+from queue import SimpleQueue
+
+Job = Callable[[], object]
+
+
+class _Worker:
+    """A thread that does jobs in their order; after one that fails it does no more."""
+
+    def __init__(self) -> None:
+        self.jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self.failure: BaseException | None = None
+        self.thread = threading.Thread(target=copy_context().run, args=(self._work,), name="pypto-pro-compile")
+        self.thread.start()
+
+    def _work(self) -> None:
+        while (job := self.jobs.get()) is not None:
+            if self.failure is None:
+                try:
+                    job()
+                except BaseException as error:
+                    self.failure = error
+
+    def end(self) -> None:
+        """Wait until everything is done."""
+        self.jobs.put(None)
+        self.thread.join()
+
+
+_worker: ContextVar[_Worker | None] = ContextVar("pypto_pro_worker", default=None)
+
+
+@contextmanager
+def beside() -> Iterator[None]:
+    """What `later` gets is done by another thread, and done at the end of the block; raises what a job raised."""
+    worker = _Worker()
+    token = _worker.set(worker)
+    try:
+        yield
+    finally:
+        _worker.reset(token)
+        worker.end()
+    if worker.failure is not None:
+        raise worker.failure
+
+
+def later(job: Job) -> None:
+    """Do a job: inside `beside` behind those that were given before, elsewhere now."""
+    worker = _worker.get()
+    if worker is None:
+        job()
+    else:
+        worker.jobs.put(job)
