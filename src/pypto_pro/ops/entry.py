@@ -363,13 +363,17 @@ class OpEntry:
 
 def read_params(body: Facet, skip: int = 0) -> tuple[Param, ...]:
     """The parameters of a function annotated `Annotated[T, Operand | Keyword]`, without the first `skip` ones."""
-    params = []
-    for name, parameter in list(inspect.signature(body).parameters.items())[skip:]:
-        hint = parameter.annotation
-        if isinstance(hint, str):  # evaluated here: typing.get_type_hints takes most of the time of importing the table
-            hint = eval(hint, body.__globals__)
-        spec = next(m for m in hint.__metadata__ if isinstance(m, Operand | Keyword))
-        params.append(Param(name, spec, parameter.default, parameter.kind is inspect.Parameter.KEYWORD_ONLY))
+    code, params = body.__code__, []  # by hand: `inspect` and `typing` take most of the time of importing the table
+    by_position, count = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
+    defaults = dict(zip(reversed(code.co_varnames[:by_position]), reversed(body.__defaults__ or ()), strict=False))
+    defaults |= body.__kwdefaults__ or {}
+    for position, name in enumerate(code.co_varnames[:count]):
+        if position >= skip:
+            hint = body.__annotations__[name]
+            if isinstance(hint, str):
+                hint = body.__globals__[hint] if hint in body.__globals__ else eval(hint, body.__globals__)
+            spec = next(m for m in hint.__metadata__ if isinstance(m, Operand | Keyword))
+            params.append(Param(name, spec, defaults.get(name, REQUIRED), position >= by_position))
     return tuple(params)
 
 
