@@ -9,6 +9,7 @@ from pypto_pro.diag.errors import (
     LoweringError,
     ParserSyntaxError,
     ParserTypeError,
+    PipelineError,
     UndefinedVariableError,
     UnsupportedFeatureError,
 )
@@ -19,7 +20,7 @@ from pypto_pro.frontend.values import Poison, Static, TupleValue, Value
 from pypto_pro.ir import build
 
 RETRIED = (ParserTypeError, UndefinedVariableError, UnsupportedFeatureError)
-FINAL = (FinalRejectionError, LoweringError)
+FINAL = (FinalRejectionError, LoweringError, PipelineError)
 FOREIGN = (TypeError, ValueError, ArithmeticError, LookupError, NotImplementedError, AttributeError)
 
 

@@ -132,8 +132,8 @@ def _check_sharing(site: Site, channel: Buffer, other: Buffer) -> None:
         for k in range(channel.slots):
             if i != k and _meet(other.interval(i), channel.interval(k)):
                 raise site.error(
-                    f"slot {i} of `{other.name}` overlaps slot {k} of channel `{channel.name}`, expected slots that "
-                    "share addresses to have one number", other.span, labels=labels,
+                    f"`{other.name}` overlaps channel `{channel.name}`, expected slots of one number at one address, "
+                    f"found slot {i} at slot {k}", other.span, labels=labels,
                 )  # fmt: skip
 
 

@@ -143,16 +143,13 @@ def _allocate(
     groups = {_group_key(e): e for e in edges}
     sizes = {key: buffers[e.after.buffer].slots for key, e in groups.items()}
     free = [i for i in CROSS_CORE_IDS if i not in taken]
+    reduced: list[str] = []
     for key in sorted(groups, key=lambda k: sizes[k]):
         if sum(sizes.values()) <= len(free):
             break
         if sizes[key] > 1:
             sizes[key] = 1
-            owner = buffers[groups[key].after.buffer]
-            warnings.warn(
-                f"`{site.kernel}`: event ids are short, the slots of `{owner.name}` share one", RuntimeWarning,
-                stacklevel=2,
-            )  # fmt: skip
+            reduced.append(buffers[groups[key].after.buffer].name)
     if sum(sizes.values()) > len(free):
         edge = next(iter(groups.values()))
         raise site.error(
@@ -161,6 +158,9 @@ def _allocate(
             stages[edge.consumer].statement,
             hint="give the channels fewer ids, or addresses of their own",
         )  # fmt: skip
+    for name in reduced:
+        text = f"`{site.kernel}`: event ids are short, the slots of `{name}` share one"
+        warnings.warn(text, RuntimeWarning, stacklevel=2)
     numbers = iter(free)
     return {
         key: IdList(f"{PREFIX}overlap_ids_{n}", tuple(next(numbers) for _ in range(sizes[key])))
@@ -233,9 +233,9 @@ def _check_by_hand(site: Site, probe: Probe, made: SyncPlan) -> None:
             text = ", ".join(map(str, common))
             owner = next(lst for lst in made.lists if common[0] in lst.ids)
             raise site.error(
-                f"`{what}` uses event id {text}, which the automatic pipeline uses itself", span, code="S110",
-                note=f"the pipeline's ids are {', '.join(map(str, sorted(made.used)))}; {common[0]} is one of "
-                f"`{owner.variable.removeprefix(PREFIX)}`",
+                f"`{what}` uses event id {text}, which the automatic pipeline uses itself, expected ids outside "
+                f"{', '.join(map(str, sorted(made.used)))}, found {text}", span, code="S110",
+                note=f"{common[0]} is one of `{owner.variable.removeprefix(PREFIX)}`",
                 hint="use other ids" if what != "sync_all" else "keep `fwd_ids` and `bwd_ids` off 11 to 14, or use "
                 "sync_all in mode SOFT",
             )  # fmt: skip

@@ -63,8 +63,8 @@ def find(site: Site, body: list[ast.stmt]) -> Structure:
     loops = next(_pipeline_loops(site, body, ()), None)
     if loops is None:
         raise site.error(
-            "no pipeline loop: no `for` calls a stage from a section directly in its body", site.source.tree,
-            note=f"expected `for i in pl.range(n): with pl.section_...(): stage(...)`, found {_found(site, body)}",
+            f"no pipeline loop, expected a `for` whose body opens sections that call stages, found {_found(site, body)}",
+            site.source.tree,
         )  # fmt: skip
     _check_statements(site, body)
     stages = tuple(_stages(site, loops[-1]))
@@ -136,8 +136,8 @@ def _check_statements(site: Site, body: list[ast.stmt]) -> None:
             continue
         if id(node) not in statements:
             raise site.error(
-                f"stage `{fn.__name__}` is called inside an expression, expected the statement "
-                f"`{fn.__name__}(...)`", node,
+                f"stage `{fn.__name__}` is called inside an expression, expected a statement, found a value", node,
+                hint=f"write `{fn.__name__}(...)` on a line of its own",
             )  # fmt: skip
         if node.keywords or any(isinstance(arg, ast.Starred) for arg in node.args):
             raise site.error(
