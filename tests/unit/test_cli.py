@@ -16,8 +16,7 @@ from rich.console import Console
 
 import pypto_pro
 from pypto_pro import cli
-from pypto_pro.cli import doctor, main, tables
-from pypto_pro.cli import ir as ir_command
+from pypto_pro.cli import doctor, kernel_files, main, tables
 from pypto_pro.cli import ops as ops_command
 from pypto_pro.diag import CODES
 from pypto_pro.diag.errors import CheckError, ParserTypeError
@@ -250,22 +249,56 @@ def test_writable_looks_at_the_nearest_directory_there_is(tmp_path: Path) -> Non
      ("C:\\k.py:add", ("C:\\k.py", "add"))],
 )  # fmt: skip
 def test_ir_target(text: str, parsed: tuple[str, str | None]) -> None:
-    assert ir_command.parse_target(text) == parsed
+    assert kernel_files.parse_target(text) == parsed
 
 
 def test_ir_keys_and_shapes() -> None:
-    assert ir_command.parse_key("mode=3") == ("mode", 3)
-    assert ir_command.parse_key("causal=True") == ("causal", True)
-    assert ir_command.parse_key("dt=DT_FP16") == ("dt", DataType.DT_FP16)
-    assert ir_command.parse_key("name=fast") == ("name", "fast")
-    assert ir_command.parse_shape("x=2x30") == ("x", (2, 30))
-    assert ir_command.parse_shape("x=") == ("x", ())
+    assert kernel_files.parse_key("mode=3") == ("mode", 3)
+    assert kernel_files.parse_key("causal=True") == ("causal", True)
+    assert kernel_files.parse_key("dt=DT_FP16") == ("dt", DataType.DT_FP16)
+    assert kernel_files.parse_key("name=fast") == ("name", "fast")
+    assert kernel_files.parse_shape("x=2x30") == ("x", (2, 30))
+    assert kernel_files.parse_shape("x=") == ("x", ())
     for wrong in ("x", "=3", "dt=DT_FP15"):
         with pytest.raises(click.BadParameter):
-            ir_command.parse_key(wrong)
+            kernel_files.parse_key(wrong)
     for wrong in ("x", "x=2x0", "x=axb"):
         with pytest.raises(click.BadParameter):
-            ir_command.parse_shape(wrong)
+            kernel_files.parse_shape(wrong)
+
+
+@pytest.mark.parametrize("command", ["ir", "layout", "build"])
+def test_files_that_do_not_load_are_wrong_usage(tmp_path: Path, command: str) -> None:
+    file = tmp_path / "wrong.py"
+    for text, said in (("import nowhere\n", "No module named 'nowhere'"), ("def f(:\n", "SyntaxError")):
+        file.write_text(text, encoding="utf-8")
+        done = run(command, str(file))
+        assert done.exit_code == 2
+        assert said in done.stderr
+        assert f"{file} does not load" in done.stderr
+        assert "pypto_pro" not in done.stderr.replace(str(tmp_path), "")
+    file.write_text("x = 1\n", encoding="utf-8")
+    done = run(command, str(file))
+    assert (done.exit_code, done.stderr.splitlines()[-1]) == (2, "Error: wrong has no kernels")
+
+
+@pytest.mark.parametrize("command", ["ir", "layout", "build"])
+def test_a_key_that_chooses_nothing_is_wrong_usage(tmp_path: Path, command: str) -> None:
+    shapes = ("--shape", "x=8x64", "--shape", "y=8x64")
+    for key, what in (("mode=1", "tiling key"), ("t=DT_FP16", "datatype variables")):
+        done = run(command, kernel_file(tmp_path), *shapes, "--key", key)
+        assert done.exit_code == 2
+        assert f"`copy` has no {what}; --key {key.partition('=')[0]} chooses nothing" in done.stderr
+
+
+def test_what_a_file_prints_stays_out_of_the_answer(tmp_path: Path) -> None:
+    file = kernel_file(tmp_path)
+    Path(file).write_text(Path(file).read_text(encoding="utf-8") + "print('noise')\n", encoding="utf-8")
+    shapes = ("--shape", "x=8x64", "--shape", "y=8x64")
+    done = run("layout", file, *shapes, "--json")
+    assert json.loads(done.stdout)["kernel"] == "copy"
+    assert "noise" in done.stderr
+    assert "noise" not in run("ir", file, *shapes).stdout
 
 
 def test_ir_of_a_missing_file_is_a_usage_error() -> None:

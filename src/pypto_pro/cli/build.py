@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from pypto_pro.cli.ir import parse_key, parse_shape, parse_target
+from pypto_pro.cli.kernel_files import Variant, load, parse_target, usage_errors
 from pypto_pro.cli.tables import print_table
-from pypto_pro.dtypes import DataType
 
 if TYPE_CHECKING:
+    from pypto_pro.dtypes import DataType
     from pypto_pro.runtime.jit import JitKernel
     from pypto_pro.runtime.offline import Built
 
@@ -34,18 +36,12 @@ def command(
     the first legal tiling key is built, with FP16 for every datatype variable.
     """
     file, name = parse_target(target)
-    if not Path(file).is_file():
-        raise click.UsageError(f"no file '{file}'")
-    if all_keys and not _only_dtypes(keys):
+    variant = Variant.of(keys, shapes)
+    if all_keys and variant.key:
         raise click.UsageError("--all-keys and --key NAME=VALUE of a tiling key exclude each other")
-    from pypto_pro.diag.errors import DiagnosticError
-
-    try:
-        built, folders = _build(file, name, out, keys, all_keys, shapes, headers)
-    except DiagnosticError:
-        raise  # a mistake in the kernel
-    except (OSError, LookupError, ValueError, TypeError, RuntimeError) as error:
-        raise click.UsageError(str(error.args[0] if isinstance(error, KeyError) else error)) from error
+    module = load(file)
+    with usage_errors():
+        built, folders = _build(module, name, out, variant, all_keys, headers)
     if as_json:
         click.echo(json.dumps({"built": [b.to_json() for b in built], "headers": [*map(str, folders)]}, indent=1))
         return
@@ -55,36 +51,29 @@ def command(
         click.echo(f"headers: {folder}")
 
 
-def _only_dtypes(keys: tuple[str, ...]) -> bool:
-    return all(isinstance(value, DataType) for _, value in map(parse_key, keys))
-
-
 def _build(
-    file: str, name: str | None, out: str, keys: tuple[str, ...], all_keys: bool, shapes: tuple[str, ...], headers: bool
+    module: ModuleType, name: str | None, out: str, variant: Variant, all_keys: bool, headers: bool
 ) -> tuple[list[Built], list[Path]]:
-    from pypto_pro.runtime.inspect import find_kernel, kernels_of, load_file
+    from pypto_pro.runtime.inspect import find_kernel, kernels_of
     from pypto_pro.runtime.offline import build, generate_binary_headers, legal_keys
 
-    module = load_file(file)
-    chosen = [find_kernel(module, name)] if name is not None else [*dict.fromkeys(kernels_of(module).values())]
-    if not chosen:
-        raise LookupError(f"{file} has no kernels")
-    given = dict(map(parse_key, keys))
-    dtypes = {key: value for key, value in given.items() if isinstance(value, DataType)}
-    key: Any = {key: value for key, value in given.items() if key not in dtypes} or None
+    named = [find_kernel(module, name)] if name is not None else []
+    chosen = named or [*dict.fromkeys(kernels_of(module).values())] or [find_kernel(module)]
+    variant.check(*chosen)
     built, folders = [], []
     for kernel in chosen:
-        wanted = legal_keys(kernel) if all_keys and kernel.key_schema is not None else [key]
-        for one in wanted:
-            built.append(build(kernel, out, one, dict(map(parse_shape, shapes)), _datatypes(kernel, dtypes)))
+        keyed = kernel.key_schema is not None
+        datatypes = variant.datatypes if kernel.dtype_schema is not None else None
+        for key in legal_keys(kernel) if all_keys and keyed else [variant.key if keyed else None]:
+            built.append(build(kernel, out, key, variant.shapes, _datatypes(kernel, datatypes)))
             _write_report(built[-1])
         if headers:
             folders.append(generate_binary_headers(kernel, out))
     return built, folders
 
 
-def _datatypes(kernel: JitKernel, given: dict[str, DataType]) -> Any:
-    return kernel.dtype_schema.check(given) if given and kernel.dtype_schema is not None else None
+def _datatypes(kernel: JitKernel, given: Mapping[str, DataType] | None) -> Any:
+    return kernel.dtype_schema.check(dict(given)) if given and kernel.dtype_schema is not None else None
 
 
 def _write_report(built: Built) -> None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from pypto_pro.cli.ir import parse_key, parse_shape, parse_target
+from pypto_pro.cli.kernel_files import Variant, load, parse_target, usage_errors
 
 if TYPE_CHECKING:
     from pypto_pro.enums import MemorySpace
@@ -30,8 +29,7 @@ class Options:
 
     file: str
     kernel: str | None
-    shapes: dict[str, tuple[int, ...]]
-    keys: dict[str, object]
+    variant: Variant
     capacities: tuple[str, ...]
     views: tuple[str, ...]
     parallel: tuple[str, ...]
@@ -75,8 +73,8 @@ def command(target: str, kernel: str | None, shapes: tuple[str, ...], keys: tupl
     FILE is a Python file with kernels, or a plan (YAML, JSON). Exit status: 0 no error, 1 errors, 2 wrong usage.
     """
     file, named = split_target(target)
-    options = Options(file, kernel or named, dict(map(parse_shape, shapes)), dict(map(parse_key, keys)), capacities,
-                      views, parallel, separate, not no_reuse, proved, scatter, pins, solver)  # fmt: skip
+    options = Options(file, kernel or named, Variant.of(keys, shapes), capacities, views, parallel, separate,
+                      not no_reuse, proved, scatter, pins, solver)  # fmt: skip
     if not planning and (diff or write or no_reuse or proved or scatter or separate or pins):
         raise click.UsageError("--diff, --write, --no-reuse, --proved, --scatter, --separate, --pin need --plan")
     design = load_design(options)
@@ -119,39 +117,16 @@ def load_design(options: Options) -> Design:
 
 def load_kernel(options: Options) -> Design:
     """The design of one specialisation of a kernel: the keys and shapes given, or the first legal key."""
-    from pypto_pro.diag.errors import DiagnosticError
-    from pypto_pro.dtypes import DataType
+    module = load(options.file)
     from pypto_pro.memory.extract import design_of_kernel
     from pypto_pro.runtime.inspect import find_kernel, kernel_ir
 
-    module = load_module(options.file)
-    dtypes = {name: value for name, value in options.keys.items() if isinstance(value, DataType)}
-    key: dict[str, Any] = {name: value for name, value in options.keys.items() if name not in dtypes}
-    try:
+    variant = options.variant
+    with usage_errors():
         kernel = find_kernel(module, options.kernel)
-        ir = kernel_ir(kernel, None, key or None, options.shapes, dtypes or None, to_run=False)
-    except DiagnosticError:
-        raise  # a mistake in the kernel
-    except (LookupError, ValueError, TypeError) as error:
-        raise click.UsageError(str(error.args[0] if isinstance(error, KeyError) else error)) from error
-    shapes = {name: "x".join(map(str, dims)) for name, dims in options.shapes.items()}
-    return design_of_kernel(ir, {**key, **{n: d.name for n, d in dtypes.items()}, **shapes})
-
-
-def load_module(file: str) -> ModuleType:
-    """The author's file, imported; what it raises on the way is shown as Python would, and ends with status 2."""
-    import pypto_pro.torch_shim  # noqa: F401  (so that files which import torch_npu load)
-    from pypto_pro.cli.scripts import describe
-    from pypto_pro.diag.errors import DiagnosticError
-    from pypto_pro.runtime.inspect import load_file
-
-    try:
-        return load_file(file)
-    except DiagnosticError:
-        raise
-    except Exception as error:  # anything: it is the author's program
-        click.echo(describe(error, file) + f"{file} does not load", err=True)
-        click.get_current_context().exit(2)
+        variant.check(kernel)
+        ir = kernel_ir(kernel, None, variant.key, variant.shapes, variant.datatypes, to_run=False)
+    return design_of_kernel(ir, variant.specialisation())
 
 
 def examine(design: Design, options: Options, planning: bool) -> tuple[LayoutReport, Advice | None]:

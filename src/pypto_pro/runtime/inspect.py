@@ -55,7 +55,9 @@ def find_kernel(module: ModuleType, name: str | None = None) -> JitKernel:
     if name is None:
         if len({id(kernel) for kernel in found.values()}) == 1:
             return next(iter(found.values()))
-        raise LookupError(f"{module.__name__} has {len(found)} kernels, name one: {', '.join(found) or '(none)'}")
+        if not found:
+            raise LookupError(f"{module.__name__} has no kernels")
+        raise LookupError(f"{module.__name__} has {len(found)} kernels, name one: {', '.join(found)}")
     if name not in found:
         hint = did_you_mean(name, found)
         listed = ", ".join(found) or "none"

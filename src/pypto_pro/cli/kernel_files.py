@@ -1,0 +1,119 @@
+"""What the commands that name a kernel of a file share: the target, keys and shapes, loading, and what goes wrong."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pypto_pro.cli.scripts import describe
+from pypto_pro.diag.errors import DiagnosticError
+from pypto_pro.diag.names import did_you_mean
+from pypto_pro.dtypes import DataType
+
+if TYPE_CHECKING:
+    from pypto_pro.runtime.jit import JitKernel
+
+
+def parse_target(text: str) -> tuple[str, str | None]:
+    """`FILE` or `FILE:KERNEL`; a drive letter is no kernel name."""
+    file, colon, kernel = text.rpartition(":")
+    return (file, kernel) if colon and kernel.isidentifier() and not Path(text).is_file() else (text, None)
+
+
+def parse_key(text: str) -> tuple[str, object]:
+    """`NAME=VALUE`: the value of a tiling key as a Python literal, `DT_...` of a datatype variable as a `DataType`."""
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise click.BadParameter(f"'{text}' is not NAME=VALUE")
+    if value.startswith("DT_"):
+        return name, _dtype(value)
+    try:
+        return name, ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        return name, value
+
+
+def _dtype(name: str) -> DataType:
+    if name not in DataType.__members__:
+        near = did_you_mean(name, DataType.__members__)
+        raise click.BadParameter(f"unknown dtype '{name}'" + (f"; {near}" if near else ""))
+    return DataType[name]
+
+
+def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
+    """`param=2x3` gives ("param", (2, 3)); `param=` the empty shape of rank 0."""
+    name, equals, dims = text.partition("=")
+    parts = [part for part in dims.split("x") if part]
+    if not equals or not name or not all(part.isdigit() and int(part) > 0 for part in parts):
+        raise click.BadParameter(f"'{text}' is not PARAM=2x3 with positive sizes")
+    return name, tuple(int(part) for part in parts)
+
+
+@dataclass(frozen=True)
+class Variant:
+    """The choices of `--key` and `--shape`: a tiling key (None: the first legal one), datatypes and shapes by name."""
+
+    key: Mapping[str, Any] | None
+    datatypes: Mapping[str, DataType] | None
+    shapes: Mapping[str, tuple[int, ...]]
+
+    @classmethod
+    def of(cls, keys: Sequence[str], shapes: Sequence[str]) -> Variant:
+        """From the texts of the options. BadParameter for one that is malformed."""
+        given = dict(map(parse_key, keys))
+        datatypes = {name: value for name, value in given.items() if isinstance(value, DataType)}
+        key = {name: value for name, value in given.items() if name not in datatypes}
+        return cls(key or None, datatypes or None, dict(map(parse_shape, shapes)))
+
+    def check(self, *kernels: JitKernel) -> None:
+        """ValueError for a choice among none: no kernel has a tiling key, or datatype variables."""
+        names = " and ".join(f"`{kernel.source.name}`" for kernel in kernels)
+        has = "has" if len(kernels) == 1 else "have"
+        if self.key and all(kernel.key_schema is None for kernel in kernels):
+            raise ValueError(f"{names} {has} no tiling key; --key {next(iter(self.key))} chooses nothing")
+        if self.datatypes and all(kernel.dtype_schema is None for kernel in kernels):
+            raise ValueError(f"{names} {has} no datatype variables; --key {next(iter(self.datatypes))} chooses nothing")
+
+    def specialisation(self) -> dict[str, object]:
+        """The choices as a report's heading shows them."""
+        shapes = {name: "x".join(map(str, dims)) for name, dims in self.shapes.items()}
+        return {**(self.key or {}), **{name: dtype.name for name, dtype in (self.datatypes or {}).items()}, **shapes}
+
+
+@contextlib.contextmanager
+def usage_errors() -> Iterator[None]:
+    """What a wrong request raises becomes wrong usage, status 2; a mistake in the kernel stays what it is."""
+    try:
+        yield
+    except (DiagnosticError, click.ClickException):
+        raise
+    except (OSError, LookupError, ValueError, TypeError, RuntimeError) as error:
+        raise click.UsageError(str(error.args[0] if isinstance(error, KeyError) else error)) from error
+
+
+def load(file: str) -> ModuleType:
+    """The author's file, imported on device npu; what it prints goes to standard error, away from the answer.
+
+    What it raises on the way is shown as Python would, and ends with status 2.
+    """
+    if not Path(file).is_file():
+        raise click.UsageError(f"no file '{file}'")
+    import pypto_pro.torch_shim  # noqa: F401  (so that files which import torch_npu load)
+    from pypto_pro.runtime.inspect import load_file
+
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            return load_file(file)
+    except DiagnosticError:
+        raise
+    except Exception as error:  # anything: it is the author's program
+        click.echo(describe(error, file) + f"{file} does not load", err=True)
+        click.get_current_context().exit(2)
