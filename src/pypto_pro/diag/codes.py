@@ -62,6 +62,9 @@ _TABLE = (
     ("D109", "tie_rounding", NOTE, "a cast that rounded exact ties away from zero"),
     ("D110", "stale_capture", NOTE, "a module constant changed after compilation"),
     ("D111", "stale_box", NOTE, "a box round-up read bytes nobody wrote"),
+    ("D112", "shape_mismatch", ERROR, "operands whose valid shapes do not fit together"),
+    ("D113", "unflushed_store", ERROR, "the end of an unaligned store stream that never reaches its tile"),
+    ("D114", "repeated_store", WARNING, "stores through a cursor that does not move"),
     # M: placement (the layout report has its own L codes for the rows of its table)
     ("M101", "address_overlap", ERROR, "two live tiles share bytes without proof"),
     ("M102", "misaligned_slot", ERROR, "a slot off its space's alignment"),

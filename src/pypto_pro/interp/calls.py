@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pypto_pro.interp.memory import Storage
 from pypto_pro.interp.sites import Footprint, Plan, Site
+from pypto_pro.interp.streams import Streams
 from pypto_pro.layouts import Region
 from pypto_pro.ops.entry import Effect
 from pypto_pro.ops.vf_operands import Bits
@@ -66,6 +67,8 @@ class CallPlan(Plan):
     """What a call touched, as a whole and access by access."""
 
     trace: tuple[Event, ...] = ()
+    streams: Streams | None = None
+    """What a vector function did with its cursors and staging registers."""
 
 
 @dataclass(slots=True, eq=False)
@@ -88,7 +91,7 @@ class CallSite(Site):
         unit.begin(instr, watched and known is None)
         self.body(unit, *instr.args)
         if known is None and watched:
-            known = CallPlan(footprints_of(unit.trace), trace=tuple(unit.trace))
+            known = CallPlan(footprints_of(unit.trace), trace=tuple(unit.trace), streams=unit.streams)
             if not unit.data_dependent:
                 self.plans[instr.args] = known
         instr.plan = known

@@ -30,6 +30,7 @@ class ElementSite(Site):
 class ThreadUnit:
     """What the body of a SIMT function works on; `begin` starts a launch, `thread` one of its threads."""
 
+    streams = None  # elements are stored one by one
     data_dependent = True  # threads compute their addresses, often from what they read
 
     def __init__(self, core: Core) -> None:

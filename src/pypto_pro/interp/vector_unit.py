@@ -13,8 +13,9 @@ from pypto_pro.interp.calls import TRIP_LIMIT, EndlessLoop, MemBar, RegisterAcce
 from pypto_pro.interp.declare import stores_of
 from pypto_pro.interp.memory import POISON, SimTile
 from pypto_pro.interp.sites import Overrun, Site
+from pypto_pro.interp.streams import Streams
 from pypto_pro.ir.types import AddrRegType, MaskType, RegType, UnalignRegType
-from pypto_pro.ops.entry import Effect, OpEntry
+from pypto_pro.ops.entry import Effect, Kind, OpEntry, Operand, Role
 from pypto_pro.ops.vf_operands import AddrArg, Array, Bits, MaskArg, RegArg, RegisterType, UnalignArg
 
 if TYPE_CHECKING:
@@ -31,6 +32,17 @@ class RegisterSite(Site):
     targets: tuple[RegisterType, ...] = field(kw_only=True)
     sources: tuple[Any, ...] = field(kw_only=True)
     """Types of the operands, None for absent ones."""
+    staging: int = field(init=False)
+    """Position of the staging register among the operands; negative without one."""
+    stored: int = field(init=False)
+    """Position of the tile it stores to; negative when it stores to none."""
+
+    def __post_init__(self) -> None:
+        Site.__post_init__(self)
+        found = (k for k, type_ in enumerate(self.sources) if isinstance(type_, UnalignRegType))
+        self.staging = next(found, -1)
+        tiles = (k for k, p in enumerate(self.entry.data_params) if _is_stored_to(p.spec))
+        self.stored = next(tiles, -1)
 
 
 def undefined_value(type_: RegisterType) -> Any:
@@ -72,6 +84,9 @@ class VectorUnit:
         self.recording = False
         self.data_dependent = False
         self.trace: list[Event] = []
+        self.streams = Streams()
+        self.asked: tuple[int, int] | None = None
+        """The cursor the op at hand asked for."""
         self.cursors: dict[tuple[int, int], int] = {}
         self.trips = 0
         self.mask = (False, 0, 0)
@@ -87,6 +102,7 @@ class VectorUnit:
         self.recording = recording
         self.data_dependent = False
         self.trace = []
+        self.streams = Streams()
         self.cursors = {}
         self.trips = 0
 
@@ -107,7 +123,13 @@ class VectorUnit:
             self.data_dependent = True
         meaning = site.entry.meaning
         assert meaning is not None
+        before = self.cursors.copy() if self.cursors else {}
+        held = self._held(site, args)
+        self.asked = None
         result = meaning(self, *args, **site.attrs)
+        if self.recording and site.stored >= 0:
+            moved = self.asked is not None and self.cursors.get(self.asked, 0) != before.get(self.asked, 0)
+            self.streams.stored(site, args, self.asked, moved=moved)
         targets = site.targets
         if len(targets) == 1:
             made = wrap(targets[0], result)
@@ -121,13 +143,27 @@ class VectorUnit:
                 if isinstance(value, MaskArg):
                     value.from_data = from_data
         if self.tracks and (self._undefined_load or any(map(_is_undefined, args)) or _merges(site, old)):
-            self._follow_undefined(site, args, made)
+            self._follow_undefined(site, args, made, before, held)
         return made
+
+    @staticmethod
+    def _held(site: RegisterSite, args: tuple[Any, ...]) -> tuple[NDArray[np.uint8], int] | None:
+        """What the staging register holds now: bytes and their address."""
+        if site.staging < 0:
+            return None
+        staging = args[site.staging]
+        return staging.pending, staging.address
 
     # --- undefined lanes ----------------------------------------------------------------------------------------
 
-    def _follow_undefined(self, site: RegisterSite, args: tuple[Any, ...], made: Any) -> None:
-        """Undefined bytes travel through copies; computing with active ones is reported."""
+    def _follow_undefined(
+        self, site: RegisterSite, args: tuple[Any, ...], made: Any, before: dict[tuple[int, int], int],
+        held: tuple[NDArray[np.uint8], int] | None,
+    ) -> None:  # fmt: skip
+        """Undefined bytes travel through copies; computing with active ones is reported.
+
+        A copy is done a second time on planes, from the cursors and the staging register it began with.
+        """
         used = self._used(site, args)
         if not site.entry.copies:
             self._report_used(site, args, used)
@@ -137,8 +173,11 @@ class VectorUnit:
         assert meaning is not None
         selects = [p.spec.selects for p in site.entry.data_params]  # type: ignore[union-attr]
         self._report_used(site, tuple(a if s else None for a, s in zip(args, selects, strict=True)), used)
-        cursors, ar, dependent = dict(self.cursors), self.ar, self.data_dependent
-        self._plane = True
+        cursors, ar, dependent = self.cursors, self.ar, self.data_dependent
+        after = self._held(site, args)
+        if held is not None:
+            self._hold(site, args, (np.zeros_like(held[0]), held[1]))
+        self._plane, self.cursors = True, dict(before)
         self.old = tuple(map(_plane_of, self.old))
         plane = _plane_of if any(isinstance(a, SimTile) for a in args) else _pure_plane  # numbers: offsets, or values
         planes = (a if s else plane(a) for a, s in zip(args, selects, strict=True))
@@ -146,12 +185,21 @@ class VectorUnit:
             result = meaning(self, *planes, **site.attrs)
         finally:
             self._plane = False
+            if after is not None:  # bytes that wait count as used: they reach UB without a further look
+                self._report(site, int(args[site.staging].pending.astype(np.bool_).sum()))
             self.cursors, self.ar, self.data_dependent = cursors, ar, dependent
+            self._hold(site, args, after)
         results = result if isinstance(result, tuple) else (result,)
         for value, made_of in zip(made if isinstance(made, tuple) else (made,), results, strict=True):
             if isinstance(value, RegArg):
                 where = wrap(RegType(value.dtype), made_of).bytes != 0
                 value.undefined = where if where.any() else None
+
+    @staticmethod
+    def _hold(site: RegisterSite, args: tuple[Any, ...], held: tuple[NDArray[np.uint8], int] | None) -> None:
+        """Put bytes back into the staging register."""
+        if held is not None:
+            args[site.staging].pending, args[site.staging].address = held
 
     def _used(self, site: RegisterSite, args: tuple[Any, ...]) -> dict[str, Bits]:
         """Bytes of the operands whose values the op uses, by its own rule; the others: active lanes."""
@@ -210,7 +258,8 @@ class VectorUnit:
 
     def cursor(self, tile: SimTile) -> int:
         """Where the post-update cursor of a tile expression stands."""
-        return self.cursors.get((id(tile.root or tile), tile.shift), 0)
+        self.asked = (id(tile.root or tile), tile.shift)
+        return self.cursors.get(self.asked, 0)
 
     def advance(self, tile: SimTile, count: int) -> None:
         """Move it on."""
@@ -317,6 +366,10 @@ class VectorUnit:
     def _outside(self, tile: SimTile, effect: Effect, address: int, size: int) -> None:
         overrun = Overrun(tile.name, tile.name, effect, address, address + size, self.ub.capacity, self.ub.name)
         self.core.machine.engine.overran(self.instr, overrun, self.site)
+
+
+def _is_stored_to(spec: Any) -> bool:
+    return isinstance(spec, Operand) and Kind.TILE in spec.kinds and spec.role is not Role.IN
 
 
 def _is_undefined(operand: Any) -> bool:

@@ -288,6 +288,10 @@ class OpEntry:
         """What the scalar unit does before issue: returns a list of DescriptorUpdate, Requirement and Caution."""
         return self._facet("issue")(body)
 
+    def expects(self, body: Facet) -> OpEntry:
+        """What should hold of operands but stops no run: returns a list of Caution, which only the checks look at."""
+        return self._facet("expects")(body)
+
     def result_type(self, body: Facet) -> OpEntry:
         """Types of the results; register ops are asked with `targets`, the types their target names have now."""
         return self._facet("result_type")(body)
@@ -352,6 +356,10 @@ class OpEntry:
     def doubts(self, named: Mapping[str, Any]) -> list[Caution]:
         """The cautions that concrete operands and keywords fail."""
         return [f for f in self._facts(named) if isinstance(f, Caution) and not f.holds]
+
+    def disappointed(self, named: Mapping[str, Any]) -> list[Caution]:
+        """The expectations that concrete operands and keywords fail."""
+        return [f for f in self.facets["expects"](**named) if not f.holds] if "expects" in self.facets else []
 
     def _facts(self, named: Mapping[str, Any]) -> Sequence[Any]:
         return self.facets["issue"](**named) if "issue" in self.facets else ()

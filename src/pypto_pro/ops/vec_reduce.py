@@ -17,7 +17,7 @@ from pypto_pro.dtypes import DataType
 from pypto_pro.enums import PipeType, TensorLayout
 from pypto_pro.ops import rules
 from pypto_pro.ops.builder import Builder, NativeTile, Source
-from pypto_pro.ops.entry import Access, Box, Effect, Keyword, OpEntry, Requirement, Tolerance, defop
+from pypto_pro.ops.entry import Access, Box, Caution, Effect, Keyword, OpEntry, Requirement, Tolerance, defop
 from pypto_pro.ops.extents import least
 from pypto_pro.ops.operands import Array, IntAttr, ScalarInfo, TileArg, TileInfo, VecIn, VecOrScalar, VecOut, VecScratch
 from pypto_pro.ops.vec_elementwise import source
@@ -70,6 +70,16 @@ def has_columns(src: TileArg, dim: int | None) -> list[Requirement]:
     return [Requirement(empty_rows == 0, "a row reduction needs at least one valid column")]
 
 
+def one_value_each(out: TileArg, src: TileArg, dim: int | None) -> list[Caution]:
+    """Every valid row (dim=0) or column (dim=1) of `out` takes a value; those beyond the source's would keep theirs."""
+    if dim is None or not (src.vr and src.vc):
+        return []
+    what, mine, theirs = ("rows", out.vr, src.vr) if dim == 0 else ("columns", out.vc, src.vc)
+    fate = f"the last {mine - theirs} keep what they held" if mine > theirs else "it is written past them"
+    return [Caution(mine == theirs, "shape_mismatch",
+                    f"the target has {mine} valid {what} and the source {theirs}: {fate}")]  # fmt: skip
+
+
 def reduce_into(out: TileArg, src: TileArg, dim: int, fold: Callable[[Array, int], Array]) -> None:
     """out = fold(valid region of src, axis); an empty region leaves `out` as it is."""
     if src.vr and src.vc:
@@ -101,6 +111,10 @@ def _extreme(name: str, word: str, pick: np.ufunc, largest: bool) -> OpEntry:
     @entry.issue
     def _(out: TileArg, lhs: TileArg, rhs: object, dim: int | None) -> list[Requirement]:
         return has_columns(lhs, dim)
+
+    @entry.expects
+    def _(out: TileArg, lhs: TileArg, rhs: object, dim: int | None) -> list[Caution]:
+        return one_value_each(out, lhs, dim)
 
     @entry.regions
     def _(out: TileArg, lhs: TileArg, rhs: TileArg | float, dim: int | None) -> list[Access]:
@@ -182,6 +196,11 @@ def _(out: TileArg, src: TileArg, tmp: object, dim: int) -> list[Requirement]:
     return has_columns(src, dim)
 
 
+@sum_.expects
+def _(out: TileArg, src: TileArg, tmp: object, dim: int) -> list[Caution]:
+    return one_value_each(out, src, dim)
+
+
 @sum_.regions
 def _(out: TileArg, src: TileArg, tmp: TileArg, dim: int) -> list[Access]:
     return reduction_regions(out, src, dim)
@@ -208,6 +227,10 @@ def _product(name: str, dim: int, what: str) -> OpEntry:
     @entry.issue
     def _(out: TileArg, src: TileArg, tmp: object) -> list[Requirement]:
         return has_columns(src, dim)
+
+    @entry.expects
+    def _(out: TileArg, src: TileArg, tmp: object) -> list[Caution]:
+        return one_value_each(out, src, dim)
 
     @entry.regions
     def _(out: TileArg, src: TileArg, tmp: TileArg) -> list[Access]:

@@ -111,6 +111,8 @@ class UnalignArg:
 
     pending: NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, np.uint8))
     address: int = 0
+    lost: int = 0
+    """Bytes that were dropped because the stream went on at another address."""
 
 
 class Registers(Protocol):

@@ -235,6 +235,7 @@ def append(vf: Registers, tile: TileArg, start: int, data: Array, staging: Unali
     pending = staging.pending
     first = tile.addr + start
     if staging.address + pending.size != first:
+        staging.lost += pending.size
         pending = pending[:0]
     stream = np.concatenate([pending, data])
     begin = first - pending.size

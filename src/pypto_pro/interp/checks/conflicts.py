@@ -96,7 +96,8 @@ class Conflicts:
                 self._overwrite(instr, know, cell, near, defines)
                 if inside and near.writer is not instr:
                     covered.append(near)
-            for near in covered:
+            for near in covered:  # an op in place asks later what its source held
+                cell.facts = None if None in (cell.facts, near.facts) else max(cell.facts, near.facts)
                 near.forget()
         if cell.readers:
             cell.readers.clear()

@@ -164,6 +164,8 @@ class Running:
     """Events of its trace whose writes the plane knows."""
     used: bool = False
     """Whether it used an undefined lane."""
+    found: Plane | None = None
+    """The vector buffer as it found it, for whoever looks into it."""
 
 
 class CallDefinedness:

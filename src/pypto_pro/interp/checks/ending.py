@@ -46,6 +46,11 @@ class Ending:
             for pair in self.races.pairs.values():
                 if entry.cause is None and pair.reads and pair.second.site.span == place:
                     entry.cause = pair.entry
+        undefined = {e.diagnostic.spans[0].labelled(""): e for e in self.book.of("uninitialised_read")}
+        for entry in self.book.of("shape_mismatch"):  # the error says what came of it
+            same = undefined.get(entry.diagnostic.spans[0].labelled(""))
+            if same is not None and entry.diagnostic.severity is Severity.WARNING:
+                entry.cause = same
         for double in self.signals.double_sets:
             flag = double.flag
             for pair in self.races.pairs.values():

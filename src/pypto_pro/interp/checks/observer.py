@@ -16,10 +16,12 @@ from pypto_pro.interp.checks.alignment import Alignment
 from pypto_pro.interp.checks.blame import Blame
 from pypto_pro.interp.checks.book import Book, make
 from pypto_pro.interp.checks.bounds import Bounds
+from pypto_pro.interp.checks.call_values import CallValues
 from pypto_pro.interp.checks.conflicts import Conflicts
 from pypto_pro.interp.checks.counters import Counters
 from pypto_pro.interp.checks.definedness import Definedness
 from pypto_pro.interp.checks.ending import Ending
+from pypto_pro.interp.checks.extents import Extents
 from pypto_pro.interp.checks.ids import Ids
 from pypto_pro.interp.checks.indices import stray
 from pypto_pro.interp.checks.mem_bars import MemBars
@@ -28,6 +30,7 @@ from pypto_pro.interp.checks.outputs import Outputs
 from pypto_pro.interp.checks.races import Races
 from pypto_pro.interp.checks.scalar_cache import ScalarCaches
 from pypto_pro.interp.checks.signals import Signals
+from pypto_pro.interp.checks.streams import StoreStreams
 from pypto_pro.interp.checks.thread_races import ThreadRaces
 from pypto_pro.interp.checks.touched import Memories, Touched
 from pypto_pro.interp.checks.uninitialised import Uninitialised, valueless, written_beside
@@ -92,9 +95,12 @@ class Checker(Observer):
         self.bounds = Bounds(self.book, self.blame)
         self.defined = Definedness(Uninitialised(self.book, self.blame), self.memories)
         self.values = Values(self.book)
+        self.call_values = CallValues(self.values)
         self.outputs = Outputs(self.book, machine, self.memories)
         self.alignment = Alignment(self.book)
+        self.extents = Extents(self.book)
         self.mem_bars = MemBars(self.book)
+        self.streams = StoreStreams(self.book)
         self.thread_races = ThreadRaces(self.book)
         self.caches = ScalarCaches(self.book, self.blame, machine, self.order)
         self.messages = Messages(self.conflicts, self.signals, len(machine.ssbufs))
@@ -112,6 +118,8 @@ class Checker(Observer):
             self.races.issued_wait(instr)
         plan = instr.plan
         if plan is not None and isinstance(site, OpSite):
+            if plan.mark is None:
+                self.extents.issued(instr, site)
             touched = plan.mark or self.memories.touched(plan, instr)
             if touched.to_gm and touched.reads:
                 self.outputs.issued(instr, site)
@@ -124,6 +132,7 @@ class Checker(Observer):
         site = instr.site
         if isinstance(site, CallSite):
             self.defined.calls.started(instr, site, know)
+            instr.mark.found = self.call_values.before(instr, site)
             return
         plan = instr.plan
         assert plan is not None
@@ -157,9 +166,11 @@ class Checker(Observer):
             self.defined.calls.completed(instr, plan, touched)
             if not touched.examined:
                 self.alignment.completed(instr, plan)
+                self.streams.completed(instr, plan)
             self.mem_bars.completed(instr, plan, touched)
             self.thread_races.completed(instr, plan)
-            set_status(touched, None)
+            assert isinstance(instr.site, CallSite)
+            self.call_values.completed(instr, instr.site, plan, touched, instr.mark.found)
         else:
             self.defined.completed(instr, touched)
             self._look_at_values(instr, touched)

@@ -134,8 +134,8 @@ class Values:
             return
         after = max((written_status(cell, watched.dtype) for cell in touched.writes), default=FINITE)
         set_status(touched, after)
-        on_chip = not touched.is_load and bool(touched.reads or touched.writes)
-        if after != FINITE and before is not None and after > before and on_chip:
+        computed = not touched.is_load and bool(touched.reads)  # constants are what their author wrote
+        if after != FINITE and before is not None and after > before and computed:
             self._born(instr, out, after, before)
 
     def _born(self, instr: Instr, out: SimTile, after: int, before: int) -> None:
