@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from pypto_pro.cli.tables import print_table
+from pypto_pro.cli.tables import paragraphs, print_table
 from pypto_pro.diag.names import nearest
 from pypto_pro.ops.entry import OpEntry
 from pypto_pro.ops.table import all_ops
@@ -92,9 +92,10 @@ def _print_entry(entry: OpEntry) -> None:
         if value:
             click.echo(f"  {key:8} {value}")
     if entry.tolerance is not None:
-        click.echo(f"  native differs from the definition by at most {entry.tolerance.rule}: {entry.tolerance.reason}")
+        rule, reason = entry.tolerance.rule, entry.tolerance.reason
+        click.echo(paragraphs(f"native differs from the definition by at most {rule}: {reason}", "  "))
     if entry.doc:
-        click.echo("\n" + "\n".join(f"  {line}".rstrip() for line in entry.doc.splitlines()))
+        click.echo("\n" + paragraphs(entry.doc, "  "))
 
 
 def _signature(entry: OpEntry) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Sequence
 
 from rich.cells import cell_len, set_cell_size
@@ -12,6 +13,8 @@ from rich.text import Text
 PIPED_WIDTH = 2000
 GAP = 2  # cells between columns
 NARROWEST = 20
+LISTED = (" ", "-", "*", "|")
+"""How lines begin that are no prose."""
 READABLE = 44
 """Cells of a last column that is worth more than the columns left out for it."""
 
@@ -20,6 +23,18 @@ def console() -> Console:
     """Standard output; wide enough for whole rows when it is no terminal, so that grep sees each row as one line."""
     made = Console(highlight=False)
     return made if made.is_terminal else Console(width=PIPED_WIDTH, highlight=False)
+
+
+def paragraphs(text: str, indent: str) -> str:
+    """Prose under an indent, filled to the terminal; lines of lists and examples, and text that is piped, stay."""
+    out = console()
+    filled = []
+    for paragraph in text.split("\n\n"):
+        lines = paragraph.splitlines()
+        if out.is_terminal and not any(line[:1] in LISTED for line in lines):
+            lines = textwrap.wrap(" ".join(lines), out.width - len(indent))
+        filled.append("\n".join(f"{indent}{line}".rstrip() for line in lines))
+    return "\n\n".join(filled)
 
 
 def print_table(
