@@ -91,7 +91,8 @@ def tiles_in_memory(dtype: D, *spaces: S) -> list[T]:
         T((1, 4 * c), dtype, S.Mat), T((4, 4 * c), dtype, S.Mat, layout=L.ND),
         T((32, 6), dtype, S.Mat, layout=L.ZZ), T((6, 32), dtype, S.Mat, layout=L.NN),
     ]
-    return [tile for tile in made if tile.space in spaces]
+    padded = dtype in WIDTHS  # one dtype of each width is enough there
+    return [tile for tile in made if tile.space in spaces and (padded or not tile.pad)]
 
 
 def windows(tile: T, dtype: D | None = None) -> Iterator[tuple[G, tuple[int, ...], Any]]:
@@ -168,7 +169,7 @@ def exits_to_memory(level: int) -> Iterator[Call]:
     for (source, target, scaled), compact in itertools.product(EXITS, (0, 1)):
         tile = T((32, 48), source, S.Acc, 0x400, compact=compact)
         for scale, relu, atomic, phase in itertools.product(scales_of(scaled), (None, RELU), adds, phases):
-            if not level and (phase is not None) + (relu is not None) + (atomic is adds[1]) > 1:
+            if phase is not None and (relu, atomic) != (None, adds[0]):
                 continue
             attrs = {"relu_pre_mode": relu, "atomic": atomic, "phase": phase}
             given = {} if scale is None else {"scale": scale}
@@ -208,6 +209,8 @@ def to_the_matrix_unit(level: int) -> Iterator[Call]:
             return (cols, rows) if turn else (rows, cols)
 
         for valid in tails((32, 4), level):
+            if compact and valid[1] % 2:  # K comes in pairs of groups; boxes of others would share bytes
+                continue
             dst = T(turned(32, 4), D.DT_FP8E8M0, space, valid=turned(*valid), compact=compact)
             yield moved(dst, T(turned(32, 4), D.DT_FP8E8M0, S.Mat, 0x20, layout=layout))
             for offset in (turned(16, 2), turned(5, 1)):

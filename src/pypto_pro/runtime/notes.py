@@ -1,10 +1,11 @@
-"""Notes of a check that need no run: ops without a lock, constants that changed after the compile."""
+"""Findings of a check that need no run: ops without a lock, constants that changed after the compile, mixed orders."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
+from pypto_pro.analysis.mixed_orders import Mixed, find_mixed_orders
 from pypto_pro.analysis.unlocked import Unlocked, find_unlocked, has_ids
 from pypto_pro.diag import BY_KIND, CODES, Diagnostic
 from pypto_pro.ir.nodes import Kernel
@@ -13,7 +14,7 @@ from pypto_pro.runtime.watch import Watched
 
 def notes_of(kernel: Kernel, watched: Iterable[Watched]) -> list[Diagnostic]:
     """All of them. `watched`: the constants from outside that the kernel was compiled with."""
-    return [*stale_captures(kernel, watched), *missing_locks(kernel)]
+    return [*stale_captures(kernel, watched), *missing_locks(kernel), *mixed_orders(kernel)]
 
 
 def _note(kind: str, message: str, kernel: Kernel, *spans: Any, notes: tuple[str, ...] = (), help: str | None = None,
@@ -55,4 +56,24 @@ def _missing_lock(kernel: Kernel, found: Unlocked, any_ids: bool) -> Diagnostic:
         "no_lock", f"no lock was inserted for this `{found.op}`, because {why}", kernel,
         found.span.labelled("not locked"), notes=("nothing is wrong as long as flags or barriers order it",),
         help="take the tile from pl.make_tile_group(..., mutex_ids=[...]), or set auto_mutex=False",
+    )  # fmt: skip
+
+
+def mixed_orders(kernel: Kernel) -> list[Diagnostic]:
+    """Tensor variables walked in orders that one descriptor of the device cannot hold."""
+    return [_mixed_order(kernel, mixed) for mixed in find_mixed_orders(kernel)]
+
+
+def _mixed_order(kernel: Kernel, mixed: Mixed) -> Diagnostic:
+    def spelled(order: tuple[int, ...] | None) -> str:
+        return "no order" if order is None else f"order {list(order)}"
+
+    name, first, second = f"`{mixed.tensor}`", mixed.first, mixed.second
+    return _note(
+        "stride_mismatch", f"{name} is moved with {spelled(second.order)} here and with {spelled(first.order)} before",
+        kernel, second.span.labelled(f"{spelled(second.order)} here"),
+        first.span.labelled(f"{spelled(first.order)} here"),
+        notes=("a tensor variable has one transfer descriptor on the device, where one of the two may use that of the "
+               "other; here each has its own",),
+        help=f"make a second view of {name} with pl.make_tensor for one of the two orders",
     )  # fmt: skip
