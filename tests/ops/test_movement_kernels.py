@@ -229,6 +229,45 @@ def test_parts_stay_inside_the_declared_accumulator_and_bias() -> None:
     assert any("1 x 64 elements from [0, 0] of a tile declared [1, 32]" in f.message for f in found)
 
 
+@pl.jit
+def words_from_vec(a: pl.Tensor[[32, 32], F16], b: pl.Tensor[[32, 64], F16], words: pl.Tensor[[2, 64], I64],
+                   c: pl.Tensor[[32, 64], F32]):
+    """Scale parameters made in Vec: the words of both rows follow each other in Mat; the second row is used."""
+    mat = pl.make_tile(pl.TileType(shape=[2, 64], dtype=I64, target_memory=S.Mat, layout=pl.ND), addr=0x8000)
+    with pl.section_vector():
+        mine = tile([2, 64], I64, 0, 0)
+        if pl.get_subblock_idx() == 0:
+            pl.load(mine, words, [0, 0])
+            pl.system.bar_all()
+            pl.move(mat, mine)
+        pl.system.set_cross_core(pipe=pl.PipeType.MTE3, event_id=2)
+    with pl.section_cube():
+        am, bm = tile([32, 32], F16, 0, 0, S.Mat), tile([32, 64], F16, 0x800, 1, S.Mat)
+        left, right = tile([32, 32], F16, 0, 2, S.Left), tile([32, 64], F16, 0, 3, S.Right)
+        acc = tile([32, 64], F32, 0, 4, S.Acc)
+        table = pl.make_tile(pl.TileType(shape=[1, 64], dtype=I64, target_memory=S.Scaling), addr=0)
+        pl.load(am, a, [0, 0])
+        pl.load(bm, b, [0, 0])
+        pl.system.bar_all()
+        pl.move(left, am)
+        pl.move(right, bm)
+        pl.system.wait_cross_core(pipe=pl.PipeType.FIX, event_id=2)
+        pl.move(table, mat, [1, 0])
+        pl.system.bar_all()
+        pl.matmul(acc, left, right)
+        pl.system.bar_all()
+        pl.store(c, acc, [0, 0], scale=table)
+
+
+def test_raw_words_go_from_vec_to_the_parameter_buffer() -> None:
+    scale = np.arange(1, 129, dtype=np.float32).reshape(2, 64) / 8
+    words = scale.view(np.uint32).astype(np.int64)
+    a, b, c = np.ones((32, 32), np.float16), np.ones((32, 64), np.float16), np.zeros((32, 64), np.float32)
+    for *_, found in on_both(words_from_vec, a, b, words, c):
+        assert np.array_equal(found, np.broadcast_to(32 * scale[1], (32, 64)))
+    assert kinds(words_from_vec, a, b, words, c) == []
+
+
 # --- two vector cores ------------------------------------------------------------------------------------------------
 
 

@@ -61,12 +61,15 @@ def touches(entry: OpEntry, named: Mapping[str, Any]) -> tuple[Touch, ...]:
 
 
 def _outside(access: Access, operand: Any) -> str:
-    """How an access leaves the declared shape of its tile; empty inside, and for boxes packed at their own pitch."""
+    """How an access leaves the declared shape of its tile; empty inside, and for what is packed in an order of its own.
+
+    Written boxes with a row pitch are packed, and so is whatever has a column pitch.
+    """
     if not _is_tile(operand) or access.effect is Effect.CLOBBER:
         return ""
     height, width = operand.type.shape
     match access.where:
-        case Box(r0, c0, rows, cols, pitch, other) if access.effect is Effect.READ or pitch is None is other:
+        case Box(r0, c0, rows, cols, pitch, None) if pitch is None or access.effect is Effect.READ:
             if r0 + rows > height or c0 + cols > width:
                 area = f"{rows} x {cols} elements from [{r0}, {c0}]"
                 return f"covers {area} of a tile declared [{height}, {width}]"

@@ -188,7 +188,11 @@ def _(dst_tile: Any, src_tensor: Any, offsets: tuple[Any, ...], order: Order) ->
 @defop("pl.load_tile", pipe=PipeType.MTE2, section=lambda dst_tile, **_: by_space(dst_tile), family="move.gm_in",
        copies=True)
 def load_tile(dst_tile: LoadTarget, src_tensor: TensorIn, tile_offsets: Offsets, *, order: AxesAttr = None) -> None:
-    """`load` with the two selected axes counted in whole tiles (declared shape); other axes stay in elements."""
+    """`load` with the two selected axes counted in whole tiles (declared shape); other axes stay in elements.
+
+    The smaller axis counts in rows of the tile, the larger in columns, for descending orders too: where that matters,
+    in tiles that are not square, the author is warned.
+    """
     load.meaning(dst_tile, src_tensor, scaled(tile_offsets, order, dst_tile.type.shape), order=order)  # type: ignore[misc]
 
 
