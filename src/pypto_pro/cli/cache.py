@@ -11,6 +11,7 @@ import click
 
 from pypto_pro import diskcache
 from pypto_pro.cli.tables import print_table
+from pypto_pro.diskcache import MEGABYTE
 
 KINDS = {"kernels": "whole kernels, ready to launch", "names": "which names kernels look up",
          "objects": "object code of single functions"}  # fmt: skip
@@ -35,9 +36,9 @@ def show(as_json: bool = False) -> None:
     if as_json:
         click.echo(json.dumps(facts, indent=1))
         return
-    click.echo(f"{facts['path']}: {facts['bytes'] / 1e6:.1f} of {facts['limit_bytes'] / 1e6:.0f} MB")
+    click.echo(f"{facts['path']}: {facts['bytes'] / MEGABYTE:.1f} of {facts['limit_bytes'] / MEGABYTE:.0f} MB")
     rows = [
-        (kind, str(row["entries"]), f"{row['bytes'] / 1e6:.1f}", f"{row['idle_hours']:.1f}", KINDS.get(kind, ""))
+        (kind, str(row["entries"]), f"{row['bytes'] / MEGABYTE:.1f}", f"{row['idle_hours']:.1f}", KINDS.get(kind, ""))
         for kind, row in facts["kinds"].items()
     ]
     print_table(("kind", "entries", "MB", "hours since last use", "what"), rows)
@@ -69,7 +70,7 @@ def collect() -> dict[str, Any]:
 def clear() -> None:
     """Remove every entry; the next launch of each kernel compiles it anew."""
     count, size = diskcache.clear()
-    click.echo(f"removed {count} entries, {size / 1e6:.1f} MB, from {diskcache.directory()}")
+    click.echo(f"removed {count} entries, {size / MEGABYTE:.1f} MB, from {diskcache.directory()}")
 
 
 @command.command()

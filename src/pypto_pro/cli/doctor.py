@@ -147,7 +147,7 @@ def _print(facts: dict[str, Any]) -> None:
             ("half conversion", "in hardware" if cpu["half_conversion"] else "by integer code"),
             ("cpu features", " ".join(cpu["features"])),
             ("blas", f"{blas['name']} {blas['version']}"),
-            ("cache", f"{cache['path']} (entries: {cache['entries']}, {cache['bytes'] / 1e6:.1f} MB)"),
+            ("cache", f"{cache['path']} (entries: {cache['entries']}, {cache['bytes'] / diskcache.MEGABYTE:.1f} MB)"),
         ]
     print_table(("installation", ""), rows, wrap=True)
     click.echo()
