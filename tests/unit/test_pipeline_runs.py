@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import random
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -140,3 +143,36 @@ def bump(t):
     report = pypto_pro.check(kernel[None, 1], x, w, y, 1, 5)
     assert report.clean, report.render()
     assert np.array_equal(y, chain.expected(x, w, 5))
+
+
+# --- the example -----------------------------------------------------------------------------------------------------
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def file(path: Path) -> Any:
+    """A script as a module."""
+    spec = importlib.util.spec_from_file_location(f"pipeline_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = made
+    spec.loader.exec_module(made)
+    return made
+
+
+def test_example(capsys: pytest.CaptureFixture[str]) -> None:
+    example = file(ROOT / "examples" / "mlp_pipeline.py")
+    example.main()
+    assert "largest error" in capsys.readouterr().out
+    x, w1, w2 = example.inputs(300)
+    y = np.zeros((300, example.N), np.float32)
+    report = pypto_pro.check(example.mlp[None, 1], x, w1, w2, y)
+    assert report.clean, report.render()
+
+
+def test_the_pipeline_is_faster_than_the_serial_order() -> None:
+    """In the model of the bench: cores overlap, and the matrix unit works most of the time."""
+    row = file(ROOT / "bench" / "pipeline.py").measure(1024)
+    assert row.gain > 1.8
+    assert row.matrix_busy[1] > 1.7 * row.matrix_busy[0]
