@@ -238,6 +238,12 @@ def test_mx_scales(case: Any) -> None:
     check(call, lambda m: golden_scales(m, tile, tensor, offsets, order))
 
 
+def test_scales_come_in_pairs() -> None:
+    tile, tensor, _, order = scale_cases()[0]
+    call = Call("load", {"dst_tile": tile, "src_tensor": tensor, "offsets": (3, 1, 1)}, {"order": order}, CoreKind.CUBE)
+    assert "both phases" in native(call, fresh(call)).refused
+
+
 def test_reading_is_not_writing() -> None:
     """The model itself: an NZ tile and the transposed ZN tile are equal bytes (types-and-memory 4.2)."""
     nz, zn = T((32, 48), D.DT_FP16, layout=L.NZ), T((48, 32), D.DT_FP16, layout=L.ZN)

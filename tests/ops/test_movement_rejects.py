@@ -135,6 +135,8 @@ LOADS = [
     ("cube", "pl.load(${t([64, 12], E8, S.Mat, pl.ZZ)}, e82, [0, 0])", "at least 3 axes"),
     ("cube", "pl.load(${t([64, 12], E8, S.Mat, pl.ZZ)}, ed, [0, 0, 0])", "at least 3 axes"),
     ("cube", "pl.load(${t([64, 12], E8, S.Mat, pl.ZZ)}, e8, [0, 0, 0], order=[0, 2])", "names the phase axis"),
+    ("cube", "pl.load(${t([64, 12], E8, S.Mat, pl.ZZ)}, e8, [0, 0, 1])", "offset along their axis is 0"),
+    ("cube", "pl.load(${t([64, 12], E8, S.Mat, pl.ZZ)}, e8, [n, n, 0])", None),
     ("cube", "pl.load(${t([64, 64], E8, S.Mat, pl.ZZ)}, b, [0, 0])", "only takes MX scales"),
     ("cube", "pl.load(${t([64, 64], E8, S.Mat, pl.ZZ, 512)}, e82, [0, 0])", "only takes MX scales"),
     ("cube", "pl.load_tile(${t([64, 12], E8, S.Mat, pl.ZZ)}, e8, [0, 0, 0])", "use load"),
@@ -465,14 +467,19 @@ def test_an_order_is_a_list_of_compile_time_ints(op: str, order: str) -> None:
     assert "compile-time" in error.message
 
 
-def test_load_tile_warns_where_it_counts_a_turned_tile() -> None:
-    """Descending order scales by sorted position, which only square tiles cannot tell apart."""
+def test_tile_offsets_warn_where_they_count_what_is_not_meant() -> None:
+    """Descending order scales by sorted position, which square tiles do not show; 4-bit tensors are placed in bytes."""
     turned = "pl.load_tile(${t([64, 8], layout=pl.DN)}, x, [0, 0], order=[1, 0])"
     with pytest.warns(RuntimeWarning, match="64 rows of the tile and axis 1 in its 8 columns") as caught:
         accepted(turned, "vector")
     assert caught[0].filename.startswith("<kernel")
+    for op, wide in (("load_tile(${t([16, 64], F4)}, f4", "load"), ("store_tile(f4, ${t([16, 64], F4)}", "store")):
+        for offsets in ("[0, n]", "[n, n + 1]"):
+            with pytest.warns(RuntimeWarning, match=f"use `{wide}` with an offset in bytes"):
+                accepted(f"pl.set_stride(f4, [128, 1])\npl.{op}, {offsets})", "vector")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        accepted("pl.set_stride(f4, [128, 1])\npl.load_tile(${t([16, 128], F4)}, f4, [n, 0])", "vector")
         accepted(turned.replace("[64, 8]", "[8, 8]"), "vector")
         accepted("pl.load_tile($vec, x, [0, 0], order=[0, 1])\npl.load_tile($vec, x, [0, 0])", "vector")
 

@@ -132,7 +132,8 @@ def _rewritten(
 ) -> Value | None:  # fmt: skip
     symbolic = {n: operands.symbolic(a) for n, a in args.items()}
     for fact in entry.facets["issue"](**symbolic, **keywords) if "issue" in entry.facets else ():
-        if isinstance(fact, Caution):  # the executors never meet this op, so what is known of it is said here
+        # the executors never meet this op: its doubts are told here
+        if isinstance(fact, Caution) and not (operands.is_known(fact.holds) and fact.holds):
             span = ctx.span(node)
             warnings.warn_explicit(fact.message, RuntimeWarning, span.file, max(span.line, 1))
     name, given = entry.facets["rewrite"](**symbolic, **keywords)

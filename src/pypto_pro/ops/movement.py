@@ -15,7 +15,7 @@ from pypto_pro.dtypes import DataType
 from pypto_pro.enums import MemorySpace, PipeType, TensorLayout, TilePad
 from pypto_pro.ops import rules, scale_load
 from pypto_pro.ops.builder import Builder, NativeTensor, NativeTile
-from pypto_pro.ops.entry import Access, Box, Caution, Effect, Role, Section, Window, defop
+from pypto_pro.ops.entry import Access, Box, Caution, Effect, Requirement, Role, Section, Window, defop
 from pypto_pro.ops.extents import up
 from pypto_pro.ops.operands import (
     AxesAttr,
@@ -36,6 +36,7 @@ from pypto_pro.ops.windows import (
     check_runs,
     check_window,
     is_nz,
+    packed_facts,
     run_facts,
     same_width,
     scaled,
@@ -115,15 +116,13 @@ def _(
 
 @load.rules
 def _(dst_tile: TileInfo, src_tensor: TensorInfo, offsets: tuple[ScalarInfo, ...], order: Order) -> None:
-    if not isinstance(dst_tile, TileInfo) or not isinstance(src_tensor, TensorInfo):
-        raise ValueError("load takes a tile, then a tensor")
     check_ends(dst_tile, src_tensor)
     same_width(dst_tile, src_tensor)
     check_window(src_tensor, offsets, order)
     if dst_tile.type.pad in (TilePad.max.value, TilePad.min.value) and dst_tile.dtype.bits() == 64:
         raise ValueError(f"`{dst_tile.name}` is {rules.names([dst_tile.dtype])}, which is padded with zeros only")
     if scale_load.is_scale_load(dst_tile, src_tensor):
-        scale_load.check(dst_tile, src_tensor, order)
+        scale_load.check(dst_tile, src_tensor, offsets, order)
         return
     if is_nz(src_tensor):
         check_nz_tensor(src_tensor, order)
@@ -181,7 +180,7 @@ def _(dst_tile: TileArg, src_tensor: TensorArg, offsets: tuple[Any, ...], order:
 @load.issue
 def _(dst_tile: Any, src_tensor: Any, offsets: tuple[Any, ...], order: Order) -> list[Any]:
     if scale_load.is_scale_load(dst_tile, src_tensor):
-        return []
+        return [Requirement(offsets[-1] == 0, scale_load.WHOLE_PAIRS)]
     return run_facts(dst_tile, src_tensor, "src_tensor", offsets, order)
 
 
@@ -198,12 +197,12 @@ def load_tile(dst_tile: LoadTarget, src_tensor: TensorIn, tile_offsets: Offsets,
 
 @load_tile.issue
 def _(dst_tile: Any, src_tensor: Any, tile_offsets: tuple[Any, ...], order: Order) -> list[Caution]:
-    rows, cols = dst_tile.type.shape
+    (rows, cols), found = dst_tile.type.shape, packed_facts("load", dst_tile, tile_offsets, order)
     if order is None or order[0] < order[1] or rows == cols:
-        return []
+        return found
     text = (f"load_tile with order {list(order)} counts axis {order[1]} in the {rows} rows of the tile and axis "
             f"{order[0]} in its {cols} columns, which it fills the other way round: `load` takes offsets in elements")
-    return [Caution(False, "stride_mismatch", text)]
+    return [*found, Caution(False, "stride_mismatch", text)]
 
 
 @load_tile.rewrite

@@ -11,7 +11,7 @@ from pypto_pro.dtypes import DataType
 from pypto_pro.enums import AtomicType, MemorySpace, PipeType, ReluPreMode, STPhase, TensorLayout
 from pypto_pro.ops import rules
 from pypto_pro.ops.builder import Builder, NativeTensor, NativeTile
-from pypto_pro.ops.entry import Access, Box, Effect, Keyword, Requirement, Role, Window, defop
+from pypto_pro.ops.entry import Access, Box, Caution, Effect, Keyword, Requirement, Role, Window, defop
 from pypto_pro.ops.extents import up
 from pypto_pro.ops.fixpipe import (
     Relu,
@@ -45,6 +45,7 @@ from pypto_pro.ops.windows import (
     check_runs,
     check_window,
     is_nz,
+    packed_facts,
     run_facts,
     same_width,
     scaled,
@@ -126,8 +127,6 @@ def _(
     dst_tensor: TensorInfo, src_tile: TileInfo, offsets: tuple[ScalarInfo, ...], relu_pre_mode: ReluPreMode | None,
     scale: object, order: Order, atomic: AtomicType, phase: STPhase | None,
 ) -> None:
-    if not isinstance(dst_tensor, TensorInfo) or not isinstance(src_tile, TileInfo):
-        raise ValueError("store takes a tensor, then a tile")
     check_ends(src_tile, dst_tensor)
     check_window(dst_tensor, offsets, order)
     if order is not None and order[0] > order[1]:
@@ -223,6 +222,11 @@ def store_tile(
         dst_tensor, src_tile, scaled(tile_offsets, order, src_tile.type.shape), relu_pre_mode=relu_pre_mode,
         scale=scale, order=order, atomic=atomic, phase=phase,
     )
+
+
+@store_tile.issue
+def _(dst_tensor: Any, src_tile: Any, tile_offsets: tuple[Any, ...], order: Order, **_: Any) -> list[Caution]:
+    return packed_facts("store", src_tile, tile_offsets, order)
 
 
 @store_tile.rewrite

@@ -43,6 +43,16 @@ def scaled(offsets: tuple[Any, ...], order: Order, shape: tuple[int, ...]) -> tu
     return tuple(out)
 
 
+def packed_facts(op: str, tile: Any, offsets: tuple[Any, ...], order: Order) -> list[Caution]:
+    """Tile offsets count the packed axis of a 4-bit tensor in elements, though it is declared in bytes: 0 is right."""
+    if not tile.type.dtype.is_sub_byte:
+        return []
+    axis = max(tensor_axes(len(offsets), order))
+    text = (f"{op}_tile counts axis {axis} in the {tile.type.cols} elements of the tile's rows, but 4-bit tensors are "
+            f"declared and placed in bytes: use `{op}` with an offset in bytes")
+    return [Caution(offsets[axis] == 0, "stride_mismatch", text)]
+
+
 # --- static rules ----------------------------------------------------------------------------------------------------
 
 
