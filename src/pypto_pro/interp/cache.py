@@ -114,6 +114,13 @@ class ScalarCache:
             low, high = shadow.extent(line)
             calls.line_dropped(self.core, instr, shadow.buffer.address + low, high - low)
 
+    def contents(self) -> dict[int, dict[int, bytes]]:
+        """The lines it holds, by buffer and line."""
+        return {
+            address: {line: shadow.bytes[slice(*shadow.extent(line))].tobytes() for line in shadow.lines}
+            for address, shadow in self.shadows.items() if shadow.lines
+        }  # fmt: skip
+
     def flush(self) -> None:
         """Kernel end: every dirty byte goes to GM."""
         for shadow in self.shadows.values():
@@ -127,6 +134,7 @@ class ScalarCache:
         low, high = shadow.extent(line)
         which = np.flatnonzero(dirty[: high - low]) + low
         shadow.buffer.mem[which] = shadow.bytes[which]
+        self.core.machine.engine.heard += 1
         calls = self.core.machine.calls
         if calls.line_written_back is not None:
             calls.line_written_back(self.core, instr, shadow.buffer.address + low, high - low)

@@ -109,6 +109,11 @@ class Deferred(Engine):
         self.changes += 1
         flight.finish()
         instr, site = flight.instr, flight.instr.site
+        if isinstance(site, OpSite):
+            assert instr.plan is not None
+            self.listen(instr.core, instr.plan)
+        else:
+            self.heard += (isinstance(site, CallSite) and site.touches_gm) or self.peeks
         if self.calls.completed is not None:
             self.calls.completed(instr)
         if isinstance(site, OpSite) and site.phase is not None:

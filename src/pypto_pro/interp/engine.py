@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from pypto_pro.diag.errors import ArgumentError, DiagnosticError
 from pypto_pro.enums import AccPhase, PipeType, STPhase
+from pypto_pro.hw.a5 import SPACES
 from pypto_pro.interp import crosscore, sync
 from pypto_pro.interp.calls import CallSite, EndlessLoop
 from pypto_pro.interp.debug import DebugSite
 from pypto_pro.interp.machine import Core, Instr, Machine, Pipe
-from pypto_pro.interp.memory import SimTensor, SimTile
+from pypto_pro.interp.memory import GM, SimTensor, SimTile
 from pypto_pro.interp.services import ServiceSite
-from pypto_pro.interp.sites import IndexSite, Kind, NameSite, OpSite, Overrun, Site, run_clipped
+from pypto_pro.interp.sites import IndexSite, Kind, NameSite, OpSite, Overrun, Plan, Site, run_clipped
 from pypto_pro.interp.sync import UnitFlag, Waitable
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ STEPS: dict[Kind, Callable[[Instr], Waitable | None]] = {
     Kind.DRAIN: sync.drain,
 }
 
+HEARD = frozenset((Kind.SET_CROSS, Kind.WAIT_CROSS, Kind.SYNC_ALL))
+"""Instructions that other cores may notice."""
+
 
 class Engine:
     """Base of the schedules. Subclasses say what happens to an issued instruction and what runs next."""
@@ -44,6 +48,10 @@ class Engine:
         self.number = 0
         self.changes = 0
         """Counts whatever may let somebody else go on; polling reads do not."""
+        self.heard = 0
+        """Counts what other cores could notice: see `polling`."""
+        self.peeks = False
+        """Whether some core has read a memory of another."""
         self.turns: deque[Core] = deque(machine.cores)
         """Cores whose scalar unit may go on."""
         self.endless: list[Instr] = []
@@ -65,6 +73,7 @@ class Engine:
         instr = self.new(core, site, args, trips)
         self.changes += 1
         waits_for = STEPS[site.kind](instr)
+        self.heard += site.kind in HEARD
         if waits_for is not None:
             instr.pipe.queue.append(instr)
             self.block(instr.pipe, waits_for)
@@ -84,6 +93,7 @@ class Engine:
             self.overrun(instr)
         if any(f.effect.changes for f in plan.footprints):
             self.changes += 1
+        self.listen(core, plan)
         if self.calls.started is not None:
             self.calls.started(instr)
         cached = any(isinstance(a, SimTensor) for a in args)
@@ -145,6 +155,7 @@ class Engine:
                 self.calls.started(instr)
             if plan.runs:
                 self.apply(instr, site)
+            self.listen(instr.core, plan)
             if self.calls.completed is not None:
                 self.calls.completed(instr)
             if site.phase is not None:
@@ -152,8 +163,22 @@ class Engine:
             return None
         if isinstance(site, CallSite):
             self.call(instr, site)
+            self.heard += site.touches_gm or self.peeks
             return None
+        self.heard += site.kind in HEARD
         return STEPS[site.kind](instr)
+
+    def listen(self, core: Core, plan: Plan) -> None:
+        """Count an op whose writes other cores could read: GM, and memories of another kind of core."""
+        for footprint in plan.footprints:
+            store = footprint.store
+            foreign = store is not GM and SPACES[store.space].owner is not core.kind
+            if footprint.effect.changes:
+                if store is GM or foreign or self.peeks:
+                    self.heard += 1
+            elif foreign and not self.peeks:
+                self.peeks = True
+                self.heard += 1
 
     def apply(self, instr: Instr, site: OpSite) -> None:
         """The op's meaning on its operands."""

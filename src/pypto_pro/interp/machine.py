@@ -108,11 +108,16 @@ class Core:
         """Its program has ended; its pipes may still be busy."""
         self.ended = False
         self.loop = -1
-        """The `while` loop its program is in, an index of `while_spans`; negative when it did something else last."""
+        """The `while` loop its program went round last, an index of `while_spans`; negative before the first."""
         self.while_spans: list[Span] = []
         self.issue: Callable[..., None]
         self.wait: Callable[..., bool]
         self.scalar: Callable[..., Any]
+
+    @property
+    def taking_turns(self) -> bool:
+        """Whether its scalar unit may go on."""
+        return not (self.parked or self.finished)
 
     @property
     def is_idle(self) -> bool:

@@ -1,8 +1,7 @@
 """The loop of a launch: scalar units take turns, the engine's pipes move, and what is left when nothing can.
 
-Nothing runnable and not finished is a deadlock, exactly. A core that polls in a `while` loop stays runnable, so a
-launch in which only such cores are left is watched: when the state of all of them comes back while nothing else has
-changed, they will poll for ever.
+Nothing runnable and not finished is a deadlock, exactly. A core that polls in a `while` loop stays runnable: see
+`polling`.
 """
 
 from __future__ import annotations
@@ -13,22 +12,20 @@ from pypto_pro.diag import NOWHERE, Span
 from pypto_pro.enums import PipeType
 from pypto_pro.interp.engine import Engine
 from pypto_pro.interp.machine import Core, Pipe
-from pypto_pro.interp.memory import Tensor, Tile
+from pypto_pro.interp.polling import PollWatch
 from pypto_pro.interp.result import Blocked, RunResult, Spinning
-from pypto_pro.interp.statements import COUNTERS, FIRST_LOOP
+from pypto_pro.interp.statements import FIRST_LOOP
 from pypto_pro.interp.sync import Counter, Flag, Mutex, Rendezvous, UnitFlag
 
 BLOCKED = 1
 """A program yields this when S waits, 0 to give others a turn, and the number of a `while` loop at each trip."""
-WATCH_AFTER = 64
-"""Idle rounds before states are compared."""
 IDLE_LIMIT = 10_000_000
 """Idle rounds after which polling counts as endless although no state came back (a counter in the loop)."""
 
 
 def run_to_end(engine: Engine) -> RunResult:
     """Run until everything has finished or nothing moves."""
-    watch = IdleWatch(engine)
+    watch, polls = IdleWatch(engine), PollWatch(engine)
     machine = engine.machine
     spinning: tuple[Spinning, ...] = ()
     while True:
@@ -36,13 +33,15 @@ def run_to_end(engine: Engine) -> RunResult:
             if not engine.step():
                 break
             continue
-        if watch.round_is_over() and watch.idle and not engine.step():
-            verdict = watch.verdict()
-            if verdict is not None:
-                spinning = verdict
-                break
-        resume(engine, engine.turns.popleft())
+        if watch.round_is_over() and watch.idle and not engine.step() and watch.rounds > IDLE_LIMIT:
+            spinning = tuple(Spinning(c, _where(c, c.loop), proven=False) for c in engine.turns)
+            break
+        core = engine.turns.popleft()
+        resume(engine, core)
         engine.settle()
+        if polls.look(core):
+            spinning = tuple(Spinning(c, _where(c, polls.loop(c)), proven=True) for c in engine.turns)
+            break
     result = _result(engine, spinning)
     if machine.calls.ended is not None:
         machine.calls.ended(result)
@@ -61,7 +60,8 @@ def resume(engine: Engine, core: Core) -> None:
     elif code == BLOCKED and core.pipes[PipeType.S.value].queue:
         core.parked = True
     else:
-        core.loop = code - FIRST_LOOP
+        if code >= FIRST_LOOP:
+            core.loop = code - FIRST_LOOP
         engine.turns.append(core)
 
 
@@ -73,8 +73,6 @@ class IdleWatch:
         self.left = 0
         self.changes = -1
         self.rounds = 0
-        self.reference: Any = None
-        self.compare_until = WATCH_AFTER
 
     def round_is_over(self) -> bool:
         """Whether everybody runnable has had a turn since the last time this was true."""
@@ -87,8 +85,6 @@ class IdleWatch:
         else:
             self.changes = self.engine.changes
             self.rounds = 0
-            self.reference = None
-            self.compare_until = WATCH_AFTER
         return True
 
     @property
@@ -96,41 +92,10 @@ class IdleWatch:
         """Whether nothing changed for a few rounds."""
         return self.rounds >= 2
 
-    def verdict(self) -> tuple[Spinning, ...] | None:
-        """The cores that poll for ever, once that is certain (or the limit is reached)."""
-        if self.rounds < WATCH_AFTER:
-            return None
-        state = tuple(_frozen(core) for core in self.engine.turns)
-        proven = state == self.reference
-        if proven or self.rounds > IDLE_LIMIT:
-            return tuple(Spinning(core, _where(core), proven) for core in self.engine.turns)
-        if self.rounds >= self.compare_until:  # Brent: the reference moves at powers of two, so any cycle is met
-            self.reference = state
-            self.compare_until = 2 * self.rounds
-        return None
 
-
-def _frozen(core: Core) -> Any:
-    """A core's program state as something comparable."""
-    frame = getattr(core.program, "gi_frame", None)
-    if frame is None:
-        return None
-    variables = ((name, v) for name, v in frame.f_locals.items() if not name.startswith(COUNTERS))
-    return frame.f_lasti, tuple((name, _value(v)) for name, v in variables)
-
-
-def _value(value: Any) -> Any:
-    match value:
-        case list():
-            return tuple(value)
-        case Tile() | Tensor():
-            return id(value.arg)
-    return value
-
-
-def _where(core: Core) -> Span:
+def _where(core: Core, loop: int) -> Span:
     """The loop a polling core is in."""
-    return core.while_spans[core.loop] if core.loop >= 0 else NOWHERE
+    return core.while_spans[loop] if loop >= 0 else NOWHERE
 
 
 # --- what is left ---------------------------------------------------------------------------------------------------

@@ -63,6 +63,7 @@ def ssbuf_store(instr: Instr, given: dict[str, Any]) -> None:
     struct, offset, size = _ssbuf_range(instr, given, Effect.WRITE)
     instr.core.ssbuf[offset : offset + size] = struct.pack()[:size]
     instr.core.machine.engine.changes += 1
+    instr.core.machine.engine.heard += 1
 
 
 def ssbuf_load(instr: Instr, given: dict[str, Any]) -> None:

@@ -223,7 +223,7 @@ class Statements:
                     self.nested("else:", orelse)
             case For(var, start, stop, step, body):
                 bounds = ", ".join(self.text.expr(e) for e in (start, stop, step))
-                self.emit(f"for {self.text.var(var)} in range_({bounds}):")
+                self.emit(self.for_head(self.text.var(var), bounds, body))
                 self.depth += 1
                 self.note_values(stmt)
                 self.block(body, (*self.loops, var))
@@ -249,6 +249,13 @@ class Statements:
     def counter(self, stmt: While) -> Var | None:
         """The variable that counts the trips of a `while` loop, so that instructions know their round."""
         return Var(f"{ROUND}{stmt.span.line}", INDEX)
+
+    def for_head(self, var: str, bounds: str, body: Block) -> str:
+        """The head of a counted loop. Local variables say where the loop is, which `polling` relies on."""
+        trips = f"range_{self.depth}"
+        self.emit(f"{trips} = range_({bounds})")
+        reassigned = any(self.text.var(v) == var for s in walk.statements(body) for v in walk.bound_vars(s))
+        return f"for {var} in {trips}:" if not reassigned else f"for at_{self.depth}, {var} in enumerate({trips}):"
 
     def back_edge(self, stmt: While) -> str:
         """A trip of a `while` loop begins: others get a turn, and may learn which loop it is."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pypto_pro.enums import CoreKind, CrossCoreSyncMode, MemorySpace, PipeType, SyncCoreType
+from pypto_pro.hw.a5 import SSBUF_BYTES
 from pypto_pro.ir import nodes as n
 from pypto_pro.ir.types import PtrType, TensorType, TileType
 from pypto_pro.ir.walk import statements, walk
@@ -129,7 +130,8 @@ def takes_part(kind: CoreKind, which: SyncCoreType) -> bool:
 
 
 def used_memory(kernel: n.Kernel) -> list[tuple[int, int]]:
-    """(offset in the arena, bytes) of the areas tiles are declared in, one a space, cleared before a block starts."""
+    """(offset in the arena, bytes) of what is cleared before a block starts: the areas tiles are declared in, one a
+    space, and SSBUF."""
     ends: dict[tuple[Any, int], tuple[int, int]] = {}
     for program in kernel.programs:
         for stmt in statements(program.body):
@@ -143,6 +145,10 @@ def used_memory(kernel: n.Kernel) -> list[tuple[int, int]]:
         if low < high:
             copies = 2 if space.name == "Vec" and len(kernel.programs) == 2 else 1
             areas += [(frames.ARENA[space] + low + k * frames.UB_STEP, high - low) for k in range(copies)]
+    messages = (Service.LOAD_SSBUF, Service.STORE_SSBUF)
+    everything = [s for p in kernel.programs for s in statements(p.body)]
+    if any(isinstance(s, n.Op) and entry_of(s.name).service in messages for s in everything):
+        areas.append((frames.ARENA_SSBUF, SSBUF_BYTES))
     return areas
 
 
