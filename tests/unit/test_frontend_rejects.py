@@ -226,7 +226,7 @@ OPS = [
     ("pl.range(4)", SYNTAX, "for"),
     ("pl.trap(1)", SYNTAX, "no arguments"),
     ("pl.printf(1)", SYNTAX, "text"),
-    ("pl.printf('%d')", SYNTAX, "1 conversions"),
+    ("pl.printf('%d')", SYNTAX, "1 conversion, found 0 arguments"),
     ("pl.printf('%s', n)", SYNTAX, "no conversion"),
     ("pl.printf('%%')", SYNTAX, "no conversion"),
     ("pl.printf('%ld', n)", SYNTAX, "no conversion"),
@@ -307,13 +307,13 @@ def test_rejected_with_tiles(body: str, kind: type[errors.ParserError], text: st
 
 PARAMETERS = [
     ("x", TYPE, "no annotation"),
-    ("x: int", TYPE, "none of a kernel"),
-    ("x: tuple[int, int], z: pl.DT_INT32", TYPE, "none of a kernel"),
-    ("x: pl.DT_INT32, y: 3", TYPE, "none of a kernel"),
+    ("x: int", TYPE, "no kernel annotation"),
+    ("x: tuple[int, int], z: pl.DT_INT32", TYPE, "no kernel annotation"),
+    ("x: pl.DT_INT32, y: 3", TYPE, "no kernel annotation"),
     ("x: DT_INT32", TYPE, "written as `pl.DT_INT32`"),
     ("x: pl.DT_HF8", TYPE, "cannot be hf8"),
     ("x: pl.DT_FP4", TYPE, "cannot be fp4"),
-    ("x: pl.Scalar[pl.DT_INT32]", TYPE, "none of a kernel"),
+    ("x: pl.Scalar[pl.DT_INT32]", TYPE, "no kernel annotation"),
     ("x: Data, y: pl.DT_INT32", SYNTAX, "last one"),
     ("x: Data, y: Data", SYNTAX, "one tiling parameter"),
     ("*x: pl.DT_INT32", SYNTAX, "plain parameters"),
@@ -355,7 +355,7 @@ def test_op_of_the_other_core(body: str, before: str, text: str) -> None:
 
 def test_hints_name_the_nearest() -> None:
     assert rejected("a = nn").hint == "did you mean `n`?"
-    assert rejected("pl.lod(x, x, [0, 0])").hint == "did you mean `load`?"
+    assert rejected("pl.lod(x, x, [0, 0])").hint == "did you mean `pl.load`?"
     assert "write `pl.AtomicType.AtomicAdd`" in str(rejected(TILES + "\npl.store(x, g.next(), [0, 0], atomic=1)"))
     assert "0 < n and n < 5" in (rejected("if 0 < n < 5:\n    pass").hint or "")
 

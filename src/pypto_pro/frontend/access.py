@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+from enum import Enum
+from typing import Any
 
 from pypto_pro.diag.errors import ParserSyntaxError, ParserTypeError, UnsupportedFeatureError
 from pypto_pro.diag.names import did_you_mean
 from pypto_pro.dtypes import DataType
-from pypto_pro.frontend import elements, fields, groups, operators, order, outside, pick, views
+from pypto_pro.frontend import elements, fields, groups, hints, operators, order, outside, pick, views
 from pypto_pro.frontend.context import Context
 from pypto_pro.frontend.values import (
     ArrayValue,
@@ -65,12 +67,16 @@ def outer_object(ctx: Context, node: ast.expr) -> Foreign | None:
                     UnsupportedFeatureError,
                     f"`{ast.unparse(base)}` has no attribute `{attr}`",
                     node,
-                    hint=did_you_mean(attr, known),
+                    hint=did_you_mean(attr, known) or _of_enum(owner.value, attr),
                 )
             found = getattr(owner.value, attr)
             ctx.captured.note_part(owner.value, found, lambda: ast.unparse(node))
             return Foreign(found)
     return None
+
+
+def _of_enum(owner: Any, attr: str) -> str | None:
+    return hints.of_enum(owner, attr) if isinstance(owner, type) and issubclass(owner, Enum) else None
 
 
 def shape_of(tensor: Expr) -> list[Expr]:
@@ -110,7 +116,8 @@ def member(ctx: Context, owner: Value, name: str, node: ast.Attribute) -> Value:
         case Static(inner) if inner is not None and not name.startswith("_"):
             if hasattr(inner, name) and not callable(getattr(inner, name)):
                 return outside.value_of(ctx, getattr(inner, name), node)
-    raise ctx.error(UnsupportedFeatureError, f"{describe(owner)} has no attribute `{name}`", node)
+    raise ctx.error(UnsupportedFeatureError, f"{describe(owner)} has no attribute `{name}`", node,
+                    hint=hints.of_member(owner, name))  # fmt: skip
 
 
 # --- subscripts ------------------------------------------------------------------------------------------------------

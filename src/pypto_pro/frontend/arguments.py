@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from pypto_pro.diag.errors import FinalRejectionError, ParserError, ParserSyntaxError, ParserTypeError
 from pypto_pro.diag.names import did_you_mean
 from pypto_pro.dtypes import DataType
+from pypto_pro.frontend import hints
 from pypto_pro.frontend.context import Context
 from pypto_pro.frontend.values import NONE, Static, TupleValue, Value, const_int, describe
 from pypto_pro.ir.nodes import Const
@@ -52,7 +53,7 @@ def bind(
             raise ctx.error(ParserSyntaxError, f"`{name}` takes no starred arguments", arg)
     if len(call.args) > len(positional):
         text = f"{name}() takes {len(positional)} positional arguments but {len(call.args)} were given"
-        raise mismatch(ctx, text, call, kind=wrong_count)
+        raise mismatch(ctx, text, call, _signature(name, params), wrong_count)
     bound = {p.name: arg for p, arg in zip(positional, call.args, strict=False)}
     by_name = {p.name: p for p in params}
     for keyword in call.keywords:
@@ -60,14 +61,25 @@ def bind(
             raise ctx.error(ParserSyntaxError, f"`{name}` takes no `**` arguments", keyword.value)
         if keyword.arg not in by_name or by_name[keyword.arg].positional_only:
             text = f"{name}() got an unexpected keyword argument '{keyword.arg}'"
-            raise mismatch(ctx, text, keyword, did_you_mean(keyword.arg, by_name))
+            raise mismatch(ctx, text, keyword, did_you_mean(keyword.arg, by_name) or _signature(name, params))
         if keyword.arg in bound:
             raise mismatch(ctx, f"{name}() got multiple values for argument '{keyword.arg}'", keyword)
         bound[keyword.arg] = keyword.value
     missing = [f"'{p.name}'" for p in params if p.required and p.name not in bound]
     if missing:
-        raise mismatch(ctx, f"{name}() misses {', '.join(missing)}", call, kind=wrong_count)
+        raise mismatch(ctx, f"{name}() misses {', '.join(missing)}", call, _signature(name, params), wrong_count)
     return bound
+
+
+def _signature(name: str, params: Sequence[Formal]) -> str:
+    """How a call is written: `pl.cast(out, src, *, mode=...)`."""
+    parts, star = [], False
+    for p in params:
+        if p.keyword_only and not star:
+            parts.append("*")
+            star = True
+        parts.append(p.name if p.required and not p.keyword_only else f"{p.name}=...")
+    return f"written as `{name}({', '.join(parts)})`"
 
 
 def mismatch(
@@ -126,10 +138,11 @@ def as_enum_member(ctx: Context, value: Value, node: ast.AST, kind: type[M], wha
     if isinstance(value, Static) and isinstance(value.value, kind):
         return value.value
     wanted = "a dtype (pl.DT_...)" if kind is DataType else f"a pl.{kind.__name__} member"
-    hint = None
-    number = python_value(value)
-    if isinstance(number, int) and not isinstance(number, bool) and kind is not DataType:
-        hint = next((f"write `pl.{kind.__name__}.{m.name}`" for m in kind if m.value == number), None)
+    hint, known = None, python_value(value)
+    if isinstance(known, int) and not isinstance(known, bool) and kind is not DataType:
+        hint = next((f"write `pl.{kind.__name__}.{m.name}`" for m in kind if m.value == known), None)
+    elif kind is not DataType:
+        hint = hints.of_enum(kind, known)
     raise ctx.error(FinalRejectionError, f"{what} is {wanted}, found {describe(value)}", node, hint=hint)
 
 

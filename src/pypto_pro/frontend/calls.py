@@ -12,33 +12,13 @@ from pypto_pro.diag.errors import (
     ParserTypeError,
     UnsupportedFeatureError,
 )
-from pypto_pro.diag.names import did_you_mean
-from pypto_pro.frontend import access, closure, expressions, groups, handlers, inline, opcalls, registers
+from pypto_pro.diag.names import nearest
+from pypto_pro.frontend import access, closure, expressions, groups, handlers, hints, inline, opcalls, registers
 from pypto_pro.frontend.context import Context, FrameKind
 from pypto_pro.frontend.values import GroupValue, Value, describe
 from pypto_pro.ops.table import keys, lookup
 
 REGISTERS = "vf"
-_INSTEAD = {
-    "print": 'pl.printf("%d\\n", value) prints a scalar from the device, pl.dump_data(t) a tile or tensor',
-    "len": "the extents of a tensor are `t.shape[k]`, the valid extents of a tile `t.valid_shape[k]`",
-    "abs": "write `x if x >= 0 else -x` for a scalar, pl.abs(out, t) for a tile",
-    "sum": "add scalars in a loop; pl.sum reduces a tile",
-    "int": "a scalar is converted where it is stored; `a // b` divides integers",
-    "float": "an integer becomes FP32 in arithmetic with a float: `n * 1.0`",
-    "bool": "write `x != 0`",
-    "range": "a loop is `for i in pl.range(...)`",
-    "pow": "multiply; there is no run-time power",
-    "divmod": "write `a // b` and `a % b`",
-}
-"""What to write instead of a function of Python on run-time values."""
-_NOT_OPS = {
-    "print": _INSTEAD["print"],
-    "reshape": "make a second tile with the other TileType at the same address: the bytes are shared",
-    "zeros": "pl.expands(t, 0) fills a tile",
-    "Vf": "import the class as `vf`: from pypto_pro.language import Vf as vf",
-}
-"""What to write instead of operations that the language does not have."""
 
 
 def call(ctx: Context, node: ast.Call, hint: str | None) -> Value | None:
@@ -96,7 +76,8 @@ def by_key(ctx: Context, key: str, node: ast.Call, hint: str | None) -> Value | 
 
 def _unknown(ctx: Context, key: str, node: ast.Call) -> ParserSyntaxError:
     known = [name for name in (*keys(), *handlers.handled()) if not name.startswith(f"{REGISTERS}.")]
-    hint = _NOT_OPS.get(key) or did_you_mean(key, known)
+    near = nearest(key, known)
+    hint = hints.OPERATIONS.get(key) or (f"did you mean `pl.{near}`?" if near else None)
     error = ctx.error(ParserSyntaxError, f"unknown operation `pl.{key}`", node.func, hint=hint)
     error.__cause__ = AttributeError(f"pl has no operation {key!r}")
     return error
@@ -105,7 +86,8 @@ def _unknown(ctx: Context, key: str, node: ast.Call) -> ParserSyntaxError:
 def _method(ctx: Context, func: ast.Attribute, node: ast.Call) -> Value:
     outside = access.outer_object(ctx, func.value)
     if outside is not None:  # a Python object: constant arguments may still make it a constant
-        raise ctx.error(UnsupportedFeatureError, f"`{ast.unparse(func)}` is no operation of the language", node)
+        raise ctx.error(UnsupportedFeatureError, f"`{ast.unparse(func)}` is no operation of the language", node,
+                        hint=hints.OF_PYTHON)  # fmt: skip
     owner = ctx.evaluate(func.value)
     if isinstance(owner, GroupValue):
         return groups.accessor(ctx, owner, func.attr, node)
@@ -114,7 +96,8 @@ def _method(ctx: Context, func: ast.Attribute, node: ast.Call) -> Value:
             ParserTypeError, f"`.{func.attr}()` belongs to tile groups, found {describe(owner)}", node,
             hint="a handle chosen at run time (field, branch, index) cannot be used; choose the tile instead",
         )  # fmt: skip
-    raise ctx.error(UnsupportedFeatureError, f"{describe(owner)} has no method `{func.attr}`", node)
+    raise ctx.error(UnsupportedFeatureError, f"{describe(owner)} has no method `{func.attr}`", node,
+                    hint=hints.of_member(owner, func.attr))  # fmt: skip
 
 
 # --- bare names ------------------------------------------------------------------------------------------------------
@@ -138,7 +121,7 @@ def _bare(ctx: Context, name: str, node: ast.Call, hint: str | None) -> Value | 
         return handler(ctx, node, hint)
     if closure.is_builtin(name):
         found = "works on constants only" if name in closure.BUILTINS else "is not available in a kernel"
-        raise ctx.error(UnsupportedFeatureError, f"`{name}` of Python {found}", node, hint=_INSTEAD.get(name))
+        raise ctx.error(UnsupportedFeatureError, f"`{name}` of Python {found}", node, hint=hints.BUILTINS.get(name))
     raise expressions.undefined(ctx, name, node.func)
 
 

@@ -18,6 +18,7 @@ from pypto_pro.frontend.values import (
     describe,
     is_ptr,
     is_scalar,
+    is_tensor,
     is_tile,
 )
 from pypto_pro.ir import build
@@ -61,7 +62,10 @@ def relation(ctx: Context, op: str, lhs: Value, rhs: Value, node: ast.expr) -> E
         return Const((lhs.value == rhs.value) == (op == "=="), BOOL)
     for side in (lhs, rhs):
         if not is_scalar(side):
-            raise ctx.error(ParserTypeError, f"`{op}` compares scalars, found {describe(side)}", node)
+            hint = None
+            if is_tile(side) or is_tensor(side):
+                hint = "`t[i, j]` reads one element; pl.eq, pl.lt, ... compare tiles"
+            raise ctx.error(ParserTypeError, f"`{op}` compares scalars, found {describe(side)}", node, hint=hint)
     result = operators.apply(ctx, op, lhs, rhs, node)
     assert is_scalar(result)
     return result
@@ -247,4 +251,5 @@ def _check_sides(ctx: Context, then: Value, other: Value, node: ast.IfExp) -> No
             ParserTypeError,
             f"both sides of a ternary have one type; found {describe(then)} and {describe(other)}",
             node,
+            hint="write the integer side as a float: `n * 1.0`, `2.0`" if both_(is_scalar) else None,
         )

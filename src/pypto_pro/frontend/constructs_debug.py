@@ -87,10 +87,15 @@ def _values(ctx: Context, nodes: Sequence[ast.expr], values: Sequence[Value]) ->
     return found
 
 
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
 def _check_message(text: str, values: Sequence[Expr]) -> None:
     letters = conversions(text)
     if len(letters) != len(values):
-        raise ValueError(f"the format has {len(letters)} conversions, found {len(values)} arguments")
+        found = _counted(len(values), "argument")
+        raise ValueError(f"the format has {_counted(len(letters), 'conversion')}, found {found}")
     for letter, value in zip(letters, values, strict=True):
         if not _fits(letter, value):
             raise TypeError(f"%{letter} does not take {describe(value)}")

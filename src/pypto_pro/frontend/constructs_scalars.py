@@ -123,7 +123,9 @@ def make_tuple(ctx: Context, node: ast.Call, hint: str | None) -> Value:
 def _struct_name(ctx: Context, node: ast.Call, position: int, owner: str) -> str:
     literal = node.args[position] if len(node.args) > position else None
     if not isinstance(literal, ast.Constant) or not isinstance(literal.value, str):
-        raise ctx.error(ParserSyntaxError, f"{owner} takes its name as a text literal", node)
+        size = "4, " if position else ""
+        hint = f'written as `{owner}({size}"Name", field=value, ...)`'
+        raise ctx.error(ParserSyntaxError, f"{owner} takes its name as a text literal", node, hint=hint)
     if not literal.value.isidentifier() or not literal.value.isascii():
         raise ctx.error(ParserSyntaxError, f"a struct name is a C identifier, found {literal.value!r}", literal)
     if len(node.args) > position + 1:

@@ -150,7 +150,7 @@ def _bound(
         raise ctx.error(ParserTypeError, f"`{name}` takes {positional} positional argument", node)
     given = {k.arg for k in node.keywords} | {p.name for p in params[: len(node.args)]}
     missing = [p.name for p in params if p.required and p.name not in given]
-    if missing:
+    if missing and given <= {p.name for p in params}:  # a wrong name is told first: it is why one is missing
         raise ctx.error(ParserTypeError, f"`{name}` needs `{missing[0]}`", node)
     return arguments.bind(ctx, node, name, params)
 
@@ -161,7 +161,7 @@ def make_tile_group(ctx: Context, node: ast.Call, hint: str | None) -> Value:
     opcalls.check_scope(ctx, "pl.make_tile_group", node)
     given = {k.arg for k in node.keywords}
     for name in ("type", "addrs"):
-        if not node.args and name not in given:
+        if not node.args and name not in given and given <= {p.name for p in MAKE_GROUP}:
             raise ctx.error(ParserTypeError, f"`pl.make_tile_group` needs `{name}`", node)
     bound = arguments.bind(ctx, node, "pl.make_tile_group", MAKE_GROUP)
     type_ = _as_tile_type(ctx, ctx.evaluate(bound["type"]), bound["type"], "`type`")
@@ -256,7 +256,7 @@ def set_validshape(ctx: Context, node: ast.Call, hint: str | None) -> None:
     tile, shape = order.evaluate_spread(ctx, [tile_node, shape_node])
     extents = shape.items if isinstance(shape, TupleValue) else (shape,)
     if len(extents) != 2:
-        raise ValueError(f"set_validshape takes [rows, cols], found {len(extents)} entries")
+        raise ValueError(f"set_validshape takes [rows, cols], found a list of {len(extents)}")
     target, type_ = _target(ctx, tile, tile_node)
     _check_dynamic(ctx, type_, tile_node)
     rows, cols = (_extent(ctx, value, type_.shape[axis], shape_node) for axis, value in enumerate(extents))

@@ -18,6 +18,7 @@ from pypto_pro.frontend import access, calls, closure, conditions, operators, or
 from pypto_pro.frontend.context import MAX_DEPTH, Context
 from pypto_pro.frontend.values import Poison, Static, TupleValue, Value
 from pypto_pro.ir import build
+from pypto_pro.ops.table import lookup
 
 RETRIED = (ParserTypeError, UndefinedVariableError, UnsupportedFeatureError)
 FINAL = (FinalRejectionError, LoweringError, PipelineError)
@@ -91,7 +92,8 @@ def _build(ctx: Context, node: ast.expr, hint: str | None) -> Value:
             return conditions.ternary(ctx, node)
         case ast.List(elts=items) | ast.Tuple(elts=items):
             return display(ctx, items)
-    raise ctx.error(UnsupportedFeatureError, f"{_ENGLISH.get(type(node), 'this expression')} is not available", node)
+    raise ctx.error(UnsupportedFeatureError, f"{_ENGLISH.get(type(node), 'this expression')} is not available", node,
+                    hint=_INSTEAD.get(type(node)))  # fmt: skip
 
 
 _ENGLISH: dict[type[ast.expr], str] = {
@@ -100,6 +102,15 @@ _ENGLISH: dict[type[ast.expr], str] = {
     ast.GeneratorExp: "a generator", ast.DictComp: "a comprehension", ast.SetComp: "a comprehension",
     ast.Lambda: "a lambda", ast.Await: "await", ast.Yield: "yield", ast.YieldFrom: "yield from",
     ast.Slice: "a slice here",
+}  # fmt: skip
+
+
+_INSTEAD: dict[type[ast.expr], str] = {
+    ast.JoinedStr: 'pl.printf("n = %d\\n", n) prints formatted values from the device',
+    ast.Dict: "pl.make_tuple(a=x) groups values, pl.struct groups scalars that change",
+    ast.Lambda: "write a function of the module; it is expanded where it is called",
+    ast.NamedExpr: "assign in a statement of its own",
+    ast.ListComp: "loop with `for i in pl.range(n)`, or build lists of constants outside the kernel",
 }  # fmt: skip
 
 
@@ -141,7 +152,8 @@ def read_name(ctx: Context, name: str, node: ast.AST) -> Value:
 def undefined(ctx: Context, name: str, node: ast.AST) -> UndefinedVariableError:
     """The error for an unknown name, with the nearest known one."""
     known = [*ctx.frame.names, *ctx.frame.scope.names()]
-    return ctx.error(UndefinedVariableError, f"`{name}` is not defined", node, hint=did_you_mean(name, known))
+    near = f"operations are called through the module: `pl.{name}`" if lookup(name) is not None else None
+    return ctx.error(UndefinedVariableError, f"`{name}` is not defined", node, hint=near or did_you_mean(name, known))
 
 
 def display(ctx: Context, items: list[ast.expr]) -> TupleValue:

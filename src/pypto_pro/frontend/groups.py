@@ -5,14 +5,14 @@ from __future__ import annotations
 import ast
 
 from pypto_pro.diag.errors import ParserSyntaxError, ParserTypeError, UnsupportedFeatureError
-from pypto_pro.diag.names import did_you_mean
+from pypto_pro.frontend import hints
 from pypto_pro.frontend.context import Context
 from pypto_pro.frontend.values import GroupValue, Value, const_int, describe, is_scalar
 from pypto_pro.ir import build
 from pypto_pro.ir.nodes import Assign, Binary, Const, Expr, Local, Slot
 from pypto_pro.ir.types import INDEX
 
-ACCESSORS = ("next", "current", "previous")
+ACCESSORS = hints.GROUP_METHODS
 ZERO = Const(0, INDEX)
 
 
@@ -20,7 +20,7 @@ def accessor(ctx: Context, group: GroupValue, name: str, call: ast.Call) -> Valu
     """`g.next()`, `g.current()`, `g.previous()`: a reference to the chosen slot."""
     if name not in ACCESSORS:
         raise ctx.error(
-            UnsupportedFeatureError, f"a tile group has no method `{name}`", call, hint=did_you_mean(name, ACCESSORS)
+            UnsupportedFeatureError, f"a tile group has no method `{name}`", call, hint=hints.of_member(group, name)
         )
     if call.args or call.keywords:
         raise ctx.error(ParserSyntaxError, f"`{name}()` takes no arguments", call)

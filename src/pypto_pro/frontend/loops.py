@@ -78,14 +78,13 @@ def run_loop(ctx: Context, stmt: ast.For | ast.While, rest: list[ast.stmt]) -> b
 
 
 def _for(ctx: Context, stmt: ast.For) -> bool:
-    target = stmt.target
-    if not isinstance(target, ast.Name):
-        raise ctx.error(ParserSyntaxError, "the loop variable is one simple name", target)
-    call = stmt.iter
+    target, call = stmt.target, stmt.iter
     if not isinstance(call, ast.Call) or not conditions.is_range(call):
         raise ctx.error(
             ParserSyntaxError, "`for` goes over pl.range(...) only", call, hint="write `for i in pl.range(n):`"
         )
+    if not isinstance(target, ast.Name):
+        raise ctx.error(ParserSyntaxError, "the loop variable is one simple name", target)
     nodes = conditions.range_arguments(ctx, call)
     values = order.evaluate_all(ctx, nodes)
     start, stop, step = (_bound(ctx, value, node) for value, node in zip(values, nodes, strict=True))
@@ -114,7 +113,9 @@ def _bound(ctx: Context, value: Value, node: ast.AST) -> Expr:
             raise ctx.error(ParserSyntaxError, f"a bound of pl.range is an integer, found {value.value}", node)
         return build.number(int(value.value))
     if not is_scalar(value) or build.kind_of(value).is_float():
-        raise ctx.error(ParserSyntaxError, f"a bound of pl.range is an integer, found {describe(value)}", node)
+        hint = "`a // b` divides integers" if is_scalar(value) else None
+        text = f"a bound of pl.range is an integer, found {describe(value)}"
+        raise ctx.error(ParserSyntaxError, text, node, hint=hint)
     return build.convert(operators.integer(ctx, value, node, "a bound of pl.range"), INDEX)
 
 

@@ -9,7 +9,7 @@ from pypto_pro.frontend import order
 from pypto_pro.frontend.context import Context
 from pypto_pro.frontend.values import Value, describe, is_ptr, is_scalar, is_tile
 from pypto_pro.ir import build
-from pypto_pro.ir.nodes import Expr, PtrPlus, TilePlus
+from pypto_pro.ir.nodes import Const, Expr, PtrPlus, TilePlus
 from pypto_pro.ir.types import INDEX, PtrType, ScalarType, TileType
 
 BINARY: dict[type[ast.operator], str] = {
@@ -41,7 +41,8 @@ def _has_form(node: ast.BinOp) -> bool:
 def apply(ctx: Context, op: str, left: Value, right: Value, node: ast.expr) -> Value:
     """`left op right` on values."""
     if op in NO_FORM:
-        raise ctx.error(UnsupportedFeatureError, f"`{op}` has no device form; only constants fold", node)
+        hint = "write `x * x`" if op == "**" else "pl.matmul multiplies tiles"
+        raise ctx.error(UnsupportedFeatureError, f"`{op}` has no device form; only constants fold", node, hint=hint)
     if is_ptr(left):
         return _pointer(ctx, op, left, right, node)
     if is_tile(left):
@@ -92,7 +93,8 @@ def _tile(ctx: Context, op: str, left: Expr, right: Value, node: ast.expr) -> Va
 def integer(ctx: Context, value: Value, node: ast.AST, what: str) -> Expr:
     """The value as an integer scalar; ParserTypeError naming `what` otherwise."""
     if not is_scalar(value) or build.kind_of(value).is_float():
-        raise ctx.error(ParserTypeError, f"{what} is an integer, found {describe(value)}", node)
+        hint = "`a // b` divides integers" if is_scalar(value) and not isinstance(value, Const) else None
+        raise ctx.error(ParserTypeError, f"{what} is an integer, found {describe(value)}", node, hint=hint)
     return value
 
 

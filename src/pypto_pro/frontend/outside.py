@@ -6,20 +6,10 @@ import ast
 from typing import Any
 
 from pypto_pro.diag.errors import ParserTypeError
-from pypto_pro.frontend import closure
+from pypto_pro.frontend import closure, hints
 from pypto_pro.frontend.context import Context
 from pypto_pro.frontend.values import Foreign, Static, TupleValue, Value
 from pypto_pro.ir.types import TileType
-
-_WHERE = {
-    "TileType": "make the TileType in the kernel or in a helper: the device takes none from outside",
-    "str": "write the text where it is used, or bind it to a name in the kernel",
-    "ndarray": "pass arrays as kernel arguments",
-    "Tensor": "pass tensors as kernel arguments",
-    "NoneType": "None is no value of a kernel; `p is None` asks whether a pl.Ptr is null",
-}
-"""What to do about objects that are no values."""
-_PARTS = "a kernel takes numbers, enum members, dtypes, lists and tuples; `cfg.x` and `cfg['k']` reach such parts"
 
 
 def value_of(ctx: Context, found: Any, node: ast.AST, what: str = "") -> Value:
@@ -38,7 +28,7 @@ def _check_usable(ctx: Context, value: Value, node: ast.AST) -> None:
     match value:
         case Foreign(inner):
             kind = type(inner).__name__
-            hint = _WHERE.get(kind, _PARTS)
+            hint = hints.OBJECTS.get(kind, hints.OTHER_OBJECTS)
             raise ctx.error(ParserTypeError, f"Unsupported closure variable type: {kind}", node, hint=hint)
         case TupleValue(items):
             for item in items:

@@ -22,6 +22,7 @@ from pypto_pro.frontend import (
     simt,
     statements,
 )
+from pypto_pro.frontend.annotations import Ptr, Tensor
 from pypto_pro.frontend.context import Context, Frame, FrameKind
 from pypto_pro.frontend.pipeline.config import PipelineConfig
 from pypto_pro.frontend.pipeline.probe import Probe
@@ -29,6 +30,7 @@ from pypto_pro.frontend.scan import Liveness
 from pypto_pro.frontend.signature import ParamKind, ParamSpec, read_signature
 from pypto_pro.frontend.source import KernelSource, Source, source_of
 from pypto_pro.frontend.specialise import Specialisation
+from pypto_pro.frontend.tiling import why_no_tiling
 from pypto_pro.frontend.values import StructValue, Value
 from pypto_pro.ir.nodes import (
     Block,
@@ -172,7 +174,12 @@ class _Reader:
         tree = self.source.tree
         args = tree.args
         if args.posonlyargs or args.kwonlyargs or args.vararg or args.kwarg:
-            raise self._error(ParserSyntaxError, "a kernel has plain parameters only", tree)
+            odd = next(a for a in (args.vararg, args.kwarg, *args.kwonlyargs, *args.posonlyargs) if a is not None)
+            kind = {id(args.vararg): "`*`", id(args.kwarg): "`**`"}.get(
+                id(odd), "keyword-only" if odd in args.kwonlyargs else "positional-only"
+            )  # fmt: skip
+            text = f"a kernel has plain parameters only, found the {kind} parameter `{odd.arg}`"
+            raise self._error(ParserSyntaxError, text, odd)
         returns = tree.returns
         if returns is not None and not (isinstance(returns, ast.Constant) and returns.value in (None, "None")):
             raise self._error(ParserSyntaxError, "a kernel returns nothing", returns, hint="leave the annotation out")
@@ -198,10 +205,17 @@ class _Reader:
                 return Var(spec.name, spec.struct)
         if isinstance(arg, ast.arg) and arg.annotation is None:
             raise self._error(ParserTypeError, f"parameter `{spec.name}` has no annotation", arg)
-        raise self._error(
-            ParserTypeError, f"the annotation of `{spec.name}` is none of a kernel", arg,
-            hint="there are pl.Tensor[...], pl.Ptr[...], pl.DT_... and a tiling dataclass",
-        )  # fmt: skip
+        text = f"the annotation of `{spec.name}` is no kernel annotation: {self._why_not(spec, arg)}"
+        hint = "a parameter is a pl.Tensor[[dims], dtype], pl.Ptr[dtype], pl.DT_... or a tiling dataclass"
+        raise self._error(ParserTypeError, text, arg, hint=hint)
+
+    @staticmethod
+    def _why_not(spec: ParamSpec, arg: Any) -> str:
+        written = ast.unparse(arg.annotation).strip("'\"")
+        if spec.annotation in (Tensor, Ptr):
+            return f"`{written}` lacks its [...]"
+        own = isinstance(spec.annotation, type) and spec.annotation.__module__ not in ("builtins", "typing", "numpy")
+        return (why_no_tiling(spec.annotation) if own else None) or f"found `{written}`"
 
     def _scalar(self, spec: ParamSpec, arg: ast.AST) -> ScalarType:
         assert spec.dtype is not None

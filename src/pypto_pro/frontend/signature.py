@@ -12,7 +12,7 @@ from typing import Any
 
 from pypto_pro.dtypes import DataType
 from pypto_pro.enums import TensorLayout
-from pypto_pro.frontend.annotations import Dim, PtrAnnotation, TensorAnnotation
+from pypto_pro.frontend.annotations import Dim, Ptr, PtrAnnotation, Tensor, TensorAnnotation
 from pypto_pro.frontend.tiling import tiling_struct
 from pypto_pro.ir.types import StructType
 
@@ -77,8 +77,11 @@ def evaluate_annotation(annotation: Any, name: str, env: Mapping[str, Any]) -> A
 
 
 def has_kernel_annotation(specs: tuple[ParamSpec, ...]) -> bool:
-    """Whether the function is a kernel at all: a tensor, pointer, scalar or tiling annotation on any parameter."""
-    return any(spec.kind is not ParamKind.UNKNOWN for spec in specs)
+    """Whether the function is a kernel at all: a tensor, pointer, scalar or tiling annotation on any parameter.
+
+    `pl.Tensor` and `pl.Ptr` without their brackets mean one, too, and are told at the first launch.
+    """
+    return any(spec.kind is not ParamKind.UNKNOWN or spec.annotation in (Tensor, Ptr) for spec in specs)
 
 
 def _param(name: str, annotation: Any, default: Any) -> ParamSpec:

@@ -180,7 +180,8 @@ def _return(ctx: Context, stmt: ast.Return) -> None:
         raise ctx.error(ParserSyntaxError, "a vector function has no return", stmt)
     if frame.kind is FrameKind.KERNEL or (frame.kind is FrameKind.SIMT and len(ctx.frames) == ctx.simt_base):
         if not bare:
-            raise ctx.error(ParserSyntaxError, f"a {frame.kind.value} returns nothing", stmt)
+            text = f"a {frame.kind.value} returns nothing"
+            raise ctx.error(ParserSyntaxError, text, stmt, hint="store results in a tensor")
         if frame.kind is FrameKind.KERNEL:
             ctx.emit(Return(span=ctx.span(stmt)))
             return

@@ -32,6 +32,26 @@ def tiling_struct(cls: Any) -> StructType | None:
     return StructType(cls.__name__, tuple(fields), is_tiling=True)
 
 
+def why_no_tiling(cls: type) -> str | None:
+    """What keeps a class from being a tiling class, None when nothing does."""
+    if not dataclasses.is_dataclass(cls):
+        return f"`{cls.__name__}` is no @dataclass"
+    own = inspect.get_annotations(cls)
+    base = next((base for base in cls.__mro__[1:] if dataclasses.is_dataclass(base)), None)
+    if base is not None:
+        return f"`{cls.__name__}` inherits from `{base.__name__}`; a tiling class has all its fields itself"
+    if not own:
+        return f"`{cls.__name__}` has no fields"
+    for name, annotation in own.items():
+        if _field_type(annotation) is None:
+            shown = getattr(annotation, "__name__", annotation)
+            return (
+                f"field `{name}` of `{cls.__name__}` is `{shown}`; fields are int, float, bool, or int[N], float[N], "
+                f"bool[N] with N written out, from 1 to {MAX_LENGTH}"
+            )
+    return None
+
+
 def _field_type(annotation: Any) -> ScalarType | ArrayType | None:
     text = _PYTHON.get(annotation) if isinstance(annotation, type) else annotation
     found = _FIELD.match(text) if isinstance(text, str) else None

@@ -193,7 +193,8 @@ def describe(value: Value) -> str:
     """What a value is, for messages."""
     match value:
         case Const(number, ScalarType(dtype)):
-            return f"the {dtype.to_string()} constant {number!r}"
+            literal = {DataType.DT_INDEX: "int", DataType.DT_FP32: "float", DataType.DT_BOOL: "bool"}.get(dtype)
+            return f"the {literal} {number!r}" if literal else f"the {dtype.to_string()} constant {number!r}"
         case TupleValue(items, None):
             return f"a tuple of {len(items)}"
         case TupleValue():

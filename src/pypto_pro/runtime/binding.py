@@ -132,8 +132,16 @@ class ParameterBinder:
             return self._told(value, _wrap(value, dtype))
         if kind is float and dtype.is_float():
             return self._told(value, ctypes.c_float(value).value)
-        hint = f"pass {float(value)!r}" if kind is int and dtype.is_float() else None
-        raise self._kind_error(f"is declared {dtype.name}, found {value!r} ({kind.__name__})", hint)
+        raise self._kind_error(f"is declared {dtype.name}, found {value!r} ({kind.__name__})", self._scalar_hint(value))
+
+    def _scalar_hint(self, value: Any) -> str | None:
+        assert self.spec.dtype is not None
+        if type(value) is int and self.spec.dtype.is_float():
+            return f"pass {float(value)!r}"
+        is_number = hasattr(value, "__float__") and not isinstance(value, bool | int | float)
+        if is_number and getattr(value, "shape", ()) in ((), (1,)):  # numpy and torch numbers
+            return f"pass {'float' if self.spec.dtype.is_float() else 'int'}({self.name})"
+        return None
 
     def _told(self, value: float, arrives: float) -> bool | int | float:
         """What arrives in the kernel; a RuntimeWarning when that is another number altogether."""
@@ -204,7 +212,10 @@ def _wrap(value: int, dtype: DataType) -> int:
 
 
 def _kind(value: Any) -> str:
-    return "None" if value is None else f"a {type(value).__name__}"
+    if value is None or isinstance(value, type):
+        return "None" if value is None else f"the class {value.__name__} itself"
+    name = type(value).__name__
+    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
 
 
 @dataclass(frozen=True, slots=True)

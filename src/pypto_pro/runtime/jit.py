@@ -196,9 +196,17 @@ class JitKernel:
         try:
             bound = self.signature.bind(*args, **kwargs)
         except TypeError as error:
-            raise ArgumentKindError(f"`{self.source.name}`: {error}", call_site()) from None
+            names = list(self.signature.parameters)
+            hint = f"written as `{self.source.name}({self._arguments()})`"
+            if names[:1] == ["self"]:
+                hint = "a method cannot be a kernel; make it a function of the module"
+            raise ArgumentKindError(f"`{self.source.name}`: {error}", call_site(), hint=hint) from None
         bound.apply_defaults()
         return tuple(bound.arguments[name] for name in self.signature.parameters)
+
+    def _arguments(self) -> str:
+        parameters = self.signature.parameters.values()
+        return ", ".join(p.name if p.default is p.empty else f"{p.name}={p.default!r}" for p in parameters)
 
     def variant(
         self, static: StaticDims = (), key: Mapping[str, int] | None = None,

@@ -57,7 +57,8 @@ class DatatypeSchema:
         if not isinstance(given, dict):
             raise ValueError(f"the datatype of a launch is a dict of {', '.join(self.variables)}, found {given!r}")
         if set(given) != set(self.variables):
-            raise ValueError(f"the datatype of a launch names {', '.join(self.variables)}, found {', '.join(given)}")
+            found = ", ".join(map(str, given)) or "none"
+            raise ValueError(f"the datatype of a launch names {', '.join(self.variables)}, found {found}")
         chosen: dict[str, DataType] = {}
         for parameter, variable in self.variables.items():
             dtype = given[parameter]

@@ -134,7 +134,7 @@ def _check_field(name: str, field: TilingKeyField) -> None:
     if len(set(values)) != len(values):
         raise ValueError(f"tiling key field `{name}` lists a value twice: {list(values)}")
     if len(values) > 1 << min(bits, MAX_BITS):
-        raise ValueError(f"tiling key field `{name}`: {len(values)} values do not fit {bits} bits")
+        raise ValueError(f"tiling key field `{name}`: {len(values)} values do not fit {bits} bit{'s'[: bits != 1]}")
 
 
 def _check_conflicts(
