@@ -259,3 +259,21 @@ def test_run_a_file_for_the_device(tmp_path: Path, test: str) -> None:
     (case,) = wrapper["dynamic"]["cases"]
     assert (case["args"][0]["device"], case["launches"], case["error"]) == ("npu:0", 1, None)
     assert [op["name"] for op in case["ops"] if op["level"] == "dispatch"] == ["aten::empty.memory_format"]
+
+
+def test_run_names_lines_of_a_relative_path(bad: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
+    text = DEVICE_SCRIPT.replace("return y\n", "return y.half()\n")
+    (bad.parent / "rel.py").write_text(text.replace("import torch_npu\n", ""), encoding="utf-8")
+    monkeypatch.chdir(bad.parent)
+    output = call("rel.py", "--run").output
+    assert "recorded  1 call, 1 of 1 finding confirmed" in output
+    assert "4 of 5 lines run" in output
+
+
+def test_a_file_without_wrappers_is_not_called_ok(tmp_path: Path) -> None:
+    file = tmp_path / "none.py"
+    file.write_text("x = 1\n", encoding="utf-8")
+    result = call(file)
+    assert result.exit_code == 0
+    assert f"{file}: nothing to audit (plain mode): 0 findings" in result.output

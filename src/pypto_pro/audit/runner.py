@@ -42,6 +42,7 @@ def run_report(report: Report, path: Path, cases: Path | None = None, device: st
     Raises AuditUsageError for a case file that cannot be used. A file that cannot be imported, and a machine without
     torch, leave the static verdict as it is and say so.
     """
+    path = path.resolve()  # as the frames of its functions name it
     reason = unavailable()
     if reason is None:
         stated = _read_cases(cases) if cases is not None else None

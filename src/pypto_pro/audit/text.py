@@ -46,9 +46,21 @@ def _wrapper_block(report: Report, wrapper: WrapperReport) -> list[str]:
     ]
     lines += [f"  parameter {p['name']}: {p['kind']} ({p['evidence']})" for p in wrapper.params]
     if wrapper.dynamic.ran:
-        lines.append(f"  recorded  {_counted(len(wrapper.dynamic.cases), 'call')}: {wrapper.dynamic.reason}")
+        lines.append(f"  recorded  {_recorded_text(wrapper)}")
     lines += [f"  disagree  {text}" for text in wrapper.dynamic.disagreements]
     return lines
+
+
+def _recorded_text(wrapper: WrapperReport) -> str:
+    """`2 calls, 1 of 3 findings confirmed`, and what kept a call from its end."""
+    dynamic = wrapper.dynamic
+    confirmed = sum(f.dynamic == "confirmed" for f in wrapper.findings)
+    parts = [_counted(len(dynamic.cases), "call")]
+    if wrapper.findings:
+        parts.append(f"{confirmed} of {_counted(len(wrapper.findings), 'finding')} confirmed")
+    if dynamic.reason != "recorded":
+        parts.append(dynamic.reason)
+    return ", ".join(parts)
 
 
 def launch_text(low: int, high: int) -> str:
@@ -87,7 +99,8 @@ def _role_table(report: Report) -> list[str]:
 
 def _how_far(report: Report) -> list[str]:
     found, open_uses = len(report.all_findings()), len(report.all_unproven())
-    summary = f"{report.file}: {report.verdict} ({report.mode} mode): {_counted(found, 'finding')}"
+    verdict = report.verdict if report.wrappers or found else "nothing to audit"
+    summary = f"{report.file}: {verdict} ({report.mode} mode): {_counted(found, 'finding')}"
     summary += f", {open_uses} unproven" if open_uses else ""
     summary += f", main class {report.main_category}" if report.main_category else ""
     return [summary, f"looked at: {looked_at(report)}", *(f"limit: {text}" for text in report.limits)]
