@@ -1,4 +1,5 @@
 """What transfers, moves, inserts and products refuse while the kernel is read: one row a rule, part of its text."""
+# long file: tables, one row a rule
 
 import textwrap
 import warnings
@@ -98,6 +99,8 @@ LOADS = [
     ("cube", "pl.load($left, h, [0, 0])", "tile in Vec or Mat"),
     ("cube", "pl.load($acc, x, [0, 0])", "tile in Vec or Mat"),
     ("vector", "pl.load(${t([16, 64], BOOL)}, flag, [0, 0])", "transfers do not move"),
+    *(("vector", f"pl.load(${{t([16, 64], 'pl.DT_{name}')}}, x, [0, 0])", "transfers do not move")
+      for name in ("INT4", "UINT4", "FP4", "HF4")),
     ("vector", "pl.load($half, x, [0, 0])", "needs one width"),
     ("vector", "pl.load($vec, x, [0])", "2 axes"),
     ("vector", "pl.load($vec, x, [0, 0, 0])", "2 axes"),
@@ -420,6 +423,18 @@ PRODUCTS = [
     ("cube", f"pl.matmul_mx_acc($acc, ${{t([64, 64], I32, S.Acc)}}, {MX_LEFT}, {MX_RIGHT}, {MX_A}, {MX_B})",
      "must have one type"),
 ]
+PADS = [
+    ("cube", "pl.fillpad(${t([64, 64], F16, S.Mat, pad=1)}, ${t([64, 64], F16, S.Mat, pad=1)})", None),
+    ("cube", "pl.fillpad($mat16, $mat16)", None),
+    ("cube", "pl.fillpad(${t([64, 64], F16, S.Mat, pl.ZN, pad=1)}, ${t([64, 64], F16, S.Mat, pl.ZN, pad=1)})",
+     "padded as NZ"),
+    ("cube", "pl.fillpad(${t([64, 64], F16, S.Mat, pad=3)}, ${t([64, 64], F16, S.Mat, pad=3)})", "not min"),
+    ("cube", "pl.fillpad(${t([64, 64], F16, S.Mat, pad=1)}, $mat16)", "of one type"),
+    ("cube", "pl.fillpad($mat16, $mat16, mode=pl.FillPadMode.EXPAND)", "of one type"),
+    ("cube", f"q = pl.make_tile({t([64, 64], F16, S.Mat)}, addr=0x8000)\npl.fillpad(q, $mat16)", "different addresses"),
+    ("vector", "pl.fillpad(${t([16, 64], pad=1)}, $mat)", "one space is needed"),
+]
+
 SCALARS = [
     ("cube", "pl.system.set_mm_layout_transform(True)", "positional"),
     ("cube", "pl.system.dcci($mat)", "tile in Vec"),
@@ -442,7 +457,8 @@ TYPE_ERRORS = [
     ("pl.setval(n, 0, 1)", "must be a tile or a tensor"),
 ]
 """The reference calls these type errors: ParserTypeError."""
-ALL = [*LOADS, *STORES, *(("cube", body, parts) for body, parts in SCALES), *MOVES, *INSERTS, *PRODUCTS, *SCALARS]
+ALL = [*LOADS, *STORES, *(("cube", body, parts) for body, parts in SCALES), *MOVES, *INSERTS, *PRODUCTS, *PADS,
+       *SCALARS]
 
 
 @pytest.mark.parametrize(("section", "body", "parts"), ALL, ids=[row[1] for row in ALL])
