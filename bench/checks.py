@@ -87,9 +87,8 @@ def matmul() -> list[Row]:
 def attention() -> list[Row]:
     """W4: flash attention."""
     rng = np.random.default_rng(4)
-    shape = (kernels.W4_HEADS * kernels.W4_S, kernels.W4_D)
-    q, k, v = (rng.standard_normal(shape).astype(np.float16) for _ in range(3))
-    return [measure("W4 flash attention fp16 4 x 2048 x 128", kernels.attention_fp16, 8, q, k, v, np.empty_like(q))]
+    q, k, v = (rng.standard_normal(kernels.W4_SHAPE).astype(np.float16) for _ in range(3))
+    return [measure("W4 flash attention fp16 4 x 2048 x 128", kernels.attention, 8, q, k, v, np.empty_like(q))]
 
 
 def growth() -> list[Row]:
