@@ -111,6 +111,17 @@ class RegionMap:
         self.cells[given] = made
         return made
 
+    def clear(self) -> None:
+        """Forget all cells; those that know each other let go."""
+        for cell in self.cells.values():
+            cell.near.clear()
+            cell.live.clear()
+            cell.readers.clear()
+            cell.adders.clear()
+            cell.writer = cell.unread = None
+        self.cells.clear()
+        self.grids.clear()
+
     def meeting(self, region: Region) -> list[Cell]:
         """Cells that share bytes with a plain region."""
         found: dict[Cell, None] = {}

@@ -9,6 +9,7 @@ cross-core set, barrier) takes effect when everything before it on its pipe has 
 from __future__ import annotations
 
 import random
+from collections import deque
 from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Any, TypeAlias
@@ -45,6 +46,12 @@ class Flight:
 
 class Deferred(Engine):
     """What both schedules share: starting, completing and the next thing a pipe could do."""
+
+    def __init__(self, machine: Machine, warner: Warner) -> None:
+        super().__init__(machine, warner)
+        for core in machine.cores:
+            for pipe in core.pipes:
+                pipe.flight = deque()
 
     def issue(self, core: Core, site: Site, args: tuple[Any, ...], trips: tuple[int, ...]) -> None:
         instr = self.new(core, site, args, trips)

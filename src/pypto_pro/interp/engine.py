@@ -278,6 +278,7 @@ class Engine:
         core.cache.flush()
         if self.calls.core_ended is not None:
             self.calls.core_ended(core)
+        self.machine.core_over(core)
 
     def ready(self, pipe: Pipe) -> None:
         """The head of a pipe may be tried (again)."""

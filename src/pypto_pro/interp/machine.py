@@ -15,7 +15,7 @@ from pypto_pro.diag import Span
 from pypto_pro.enums import CoreKind, MemorySpace, PipeType
 from pypto_pro.hw.a5 import A5, SPACES, SSBUF_BYTES
 from pypto_pro.interp.cache import ScalarCache
-from pypto_pro.interp.memory import Buffer, Storage
+from pypto_pro.interp.memory import Buffer, Pool, Storage
 from pypto_pro.interp.observer import Calls, Observer
 from pypto_pro.interp.sites import Plan, Site
 from pypto_pro.interp.sync import Counter, Flag, Idle, Mutex, Rendezvous, UnitFlag, Waitable
@@ -51,6 +51,13 @@ class Instr:
         return f"<{self.number} {self.site.name} on {self.pipe.type.name} of {self.core.name}>"
 
 
+PATIENCE = 1024
+"""Turns the cores of one block take among themselves before other blocks get one. A block that needs nobody ends
+before the next one begins, so that its memories serve for all; one that waits for another must not keep it off."""
+NOTHING: deque[Any] = deque(maxlen=0)
+"""What is in flight under schedules that complete what they start; shared by all pipes."""
+
+
 class Pipe:
     """An in-order instruction queue of a core. `waits_for` is set while its head is blocked."""
 
@@ -60,7 +67,7 @@ class Pipe:
         self.core = core
         self.type = type_
         self.queue: deque[Instr] = deque()
-        self.flight: deque[Any] = deque()
+        self.flight: deque[Any] = NOTHING
         """Started but not completed (deferring schedules only), oldest first."""
         self.waits_for: Waitable | None = None
         self.version = 0
@@ -102,6 +109,8 @@ class Core:
         self.units: dict[type, Any] = {}
         """What vector functions and SIMT launches run on, made at first use."""
         self.program: Generator[int, None, None] | None = None
+        self.patience = PATIENCE
+        """Turns it may still take before cores of other blocks."""
         self.parked = False
         """S waits for an instruction of its own."""
         self.finished = False
@@ -190,10 +199,15 @@ class Machine:
         self.spare_counter = np.zeros(1, np.int32)
         """Stands in for the counter of a soft `sync_all` whose workspace has no room for it."""
         self.engine: Engine
+        self.begin: Callable[[Core], Generator[int, None, None]]
+        """Starts the program of a core, which a core does at its first turn."""
+        self.forget: Callable[[], None]
+        """Drops what the sites keep about operands."""
+        self.pool = Pool(poison)
         for block in range(launch.block_dim):
-            self._add_block(block, poison)
+            self._add_block(block)
 
-    def _add_block(self, block: int, poison: int) -> None:
+    def _add_block(self, block: int) -> None:
         cube = self.kernel.program(CoreKind.CUBE) is not None
         vector = self.kernel.program(CoreKind.VECTOR) is not None
         kinds = A5.cores_per_block(cube=cube, vector=vector)
@@ -203,9 +217,8 @@ class Machine:
             owner = "AIC" if kind is CoreKind.CUBE else f"AIV{sub}" if cube else "AIV"
             for space in SPACES.values():
                 if space.owner is kind:
-                    made = Storage.on_chip(
-                        f"{space.physical} of {owner}, block {block}", space.space, space.capacity, poison
-                    )
+                    name = f"{space.physical} of {owner}, block {block}"
+                    made = Storage(name, space.space, space.capacity, self.pool)
                     self.storages.append(made)
                     if kind is CoreKind.VECTOR:
                         vec.append(made)
@@ -215,6 +228,16 @@ class Machine:
             own = tuple(vec) if kind is CoreKind.CUBE else (vec[sub],)
             stores = {**shared, MemorySpace.Vec: own} if own else dict(shared)
             self.cores.append(Core(self, kind, block, sub, stores))
+
+    def core_over(self, core: Core) -> None:
+        """A core has ended; with the last one of its block the block's memories are free for another."""
+        core.program = None
+        cores = self.block_cores(core.block)
+        if len(self.cores) == len(cores) or not all(c.ended for c in cores):
+            return  # the only block stays as it ended
+        self.forget()
+        for store in {id(s): s for c in cores for found in c.stores.values() for s in found}.values():
+            store.release()
 
     def block_core(self, block: int, kind: CoreKind, sub: int = 0) -> Core | None:
         """A core of a block, None when this kernel has none there."""

@@ -25,26 +25,71 @@ POISON = 0xFF
 """Fresh on-chip bytes: NaN in every float format, -1 in the integers."""
 
 
-@dataclass(slots=True, eq=False)
-class Storage:
-    """One memory instance. GM is one instance whose byte addresses are host addresses; others start at 0."""
+class Pool:
+    """Byte arrays to use again, by size. `fill` is what a taken one holds everywhere."""
 
-    name: str
-    """As a report prints it: `UB of AIV0, block 3`, `GM`."""
-    space: MemorySpace
-    capacity: int
-    """Bytes that may be addressed; 0 for GM, where every buffer has its own size."""
-    mem: NDArray[np.uint8]
-    fresh: bool = True
-    """Whether its bytes are undefined until written (GM comes filled by the host)."""
+    __slots__ = ("fill", "spare")
+
+    def __init__(self, fill: int) -> None:
+        self.fill = fill
+        self.spare: dict[int, list[NDArray[np.uint8]]] = {}
+
+    def take(self, size: int) -> NDArray[np.uint8]:
+        """An array of `size` bytes."""
+        spare = self.spare.get(size)
+        if not spare:
+            return np.full(size, self.fill, np.uint8)
+        found = spare.pop()
+        found.fill(self.fill)
+        return found
+
+    def give(self, used: NDArray[np.uint8]) -> None:
+        """An array nobody uses any more."""
+        self.spare.setdefault(used.size, []).append(used)
+
+
+class Storage:
+    """One memory instance. GM is one instance whose byte addresses are host addresses; others start at 0.
+
+    `name` is as a report prints it: `UB of AIV0, block 3`, `GM`. `capacity`: bytes that may be addressed; 0 for GM,
+    where every buffer has its own size. Its bytes are taken from a pool at first use and given back with `release`.
+    """
+
+    __slots__ = ("_mem", "capacity", "name", "pool", "space")
+
+    def __init__(self, name: str, space: MemorySpace, capacity: int, pool: Pool) -> None:
+        self.name = name
+        self.space = space
+        self.capacity = capacity
+        self.pool = pool
+        self._mem: NDArray[np.uint8] | None = None
 
     @classmethod
-    def on_chip(cls, name: str, space: MemorySpace, capacity: int, poison: int = POISON) -> Storage:
-        """A poisoned memory."""
-        return cls(name, space, capacity, np.full(capacity, poison, np.uint8))
+    def on_chip(cls, name: str, space: MemorySpace, capacity: int) -> Storage:
+        """A poisoned memory outside any launch."""
+        return cls(name, space, capacity, Pool(POISON))
+
+    @property
+    def mem(self) -> NDArray[np.uint8]:
+        """Its bytes."""
+        if self._mem is None:
+            self._mem = self.pool.take(self.capacity)
+        return self._mem
+
+    def over(self, mem: NDArray[np.uint8]) -> Storage:
+        """The same memory with other bytes."""
+        twin = Storage(self.name, self.space, self.capacity, self.pool)
+        twin._mem = mem
+        return twin
+
+    def release(self) -> None:
+        """Nobody reads or writes it any more."""
+        if self._mem is not None:
+            self.pool.give(self._mem)
+            self._mem = None
 
 
-GM = Storage("GM", MemorySpace.DDR, 0, np.zeros(0, np.uint8), fresh=False)
+GM = Storage.on_chip("GM", MemorySpace.DDR, 0)
 
 
 @dataclass(slots=True, eq=False)

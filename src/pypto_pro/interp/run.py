@@ -50,9 +50,10 @@ def run(
     buffers = buffers_of(kernel, launch)
     machine.buffers = [b for b in buffers if b is not None]
     engine = _engine(machine, schedule, seed)
+    machine.begin = lambda core: code.programs[core.kind](core, parameters(kernel, launch, buffers))
+    machine.forget = code.forget
     for core in machine.cores:
         core.while_spans = code.loops[core.kind]
-        core.program = code.programs[core.kind](core, parameters(kernel, launch, buffers))
     if machine.calls.launched is not None:
         machine.calls.launched(machine)
     multiplies = kernel.program(CoreKind.CUBE) is not None

@@ -6,19 +6,20 @@ Nothing runnable and not finished is a deadlock, exactly. A core that polls in a
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import Any
 
 from pypto_pro.diag import NOWHERE, Span
 from pypto_pro.enums import PipeType
 from pypto_pro.interp.engine import Engine
-from pypto_pro.interp.machine import Core, Pipe
+from pypto_pro.interp.machine import PATIENCE, Core, Pipe
 from pypto_pro.interp.polling import PollWatch
 from pypto_pro.interp.result import Blocked, RunResult, Spinning
 from pypto_pro.interp.statements import FIRST_LOOP
 from pypto_pro.interp.sync import Counter, Flag, Mutex, Rendezvous, UnitFlag
 
-BLOCKED = 1
-"""A program yields this when S waits, 0 to give others a turn, and the number of a `while` loop at each trip."""
+TURN, BLOCKED = 0, 1
+"""A program yields these to give others a turn and when S waits, and the number of a `while` loop at each trip."""
 IDLE_LIMIT = 10_000_000
 """Idle rounds after which polling counts as endless although no state came back (a counter in the loop)."""
 
@@ -28,16 +29,18 @@ def run_to_end(engine: Engine) -> RunResult:
     watch, polls = IdleWatch(engine), PollWatch(engine)
     machine = engine.machine
     spinning: tuple[Spinning, ...] = ()
+    among_themselves = False
     while True:
         if not engine.turns:
             if not engine.step():
                 break
             continue
-        if watch.round_is_over() and watch.idle and not engine.step() and watch.rounds > IDLE_LIMIT:
+        over = not among_themselves and watch.round_is_over()
+        if over and watch.idle and not engine.step() and watch.rounds > IDLE_LIMIT:
             spinning = tuple(Spinning(c, _where(c, c.loop), proven=False) for c in engine.turns)
             break
         core = engine.turns.popleft()
-        resume(engine, core)
+        among_themselves = resume(engine, core)
         engine.settle()
         if polls.look(core):
             spinning = tuple(Spinning(c, _where(c, polls.loop(c)), proven=True) for c in engine.turns)
@@ -48,9 +51,10 @@ def run_to_end(engine: Engine) -> RunResult:
     return result
 
 
-def resume(engine: Engine, core: Core) -> None:
-    """One turn of a scalar unit, up to its next yield."""
-    assert core.program is not None
+def resume(engine: Engine, core: Core) -> bool:
+    """One turn of a scalar unit, up to its next yield. Whether the next turn is its block's again."""
+    if core.program is None:
+        core.program = engine.machine.begin(core)
     code = next(core.program, None)
     if code is None:
         core.finished = True
@@ -62,7 +66,13 @@ def resume(engine: Engine, core: Core) -> None:
     else:
         if code >= FIRST_LOOP:
             core.loop = code - FIRST_LOOP
+        core.patience -= 1
+        if code == TURN and core.patience:
+            engine.turns.insert(sum(1 for _ in takewhile(lambda c: c.block == core.block, engine.turns)), core)
+            return True
+        core.patience = PATIENCE
         engine.turns.append(core)
+    return False
 
 
 class IdleWatch:

@@ -6,7 +6,7 @@ on the bytes it began with, register by register.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -125,7 +125,7 @@ class Replay(VectorUnit):
 
     def __init__(self, instr: Instr, mem: NDArray[np.uint8]) -> None:
         super().__init__(instr.core)
-        self.ub = replace(self.ub, mem=mem)
+        self.ub = self.ub.over(mem)
         self.tracks = False
         self.saved_ar = instr.core.vector_state.ar
         self.origins: dict[int, tuple[RegArg, Birth]] = {}

@@ -18,8 +18,9 @@ from pypto_pro.analysis.order import Knowledge
 from pypto_pro.analysis.region_map import Cell
 from pypto_pro.diag import Span
 from pypto_pro.interp.calls import CallPlan, CallSite, RegisterAccess, active_runs
+from pypto_pro.interp.checks.touched import UNDEFINED
 from pypto_pro.interp.checks.uninitialised import Uninitialised
-from pypto_pro.interp.memory import GM, SimTensor, SimTile, Storage
+from pypto_pro.interp.memory import GM, Pool, SimTensor, SimTile, Storage
 from pypto_pro.interp.sites import OpSite
 from pypto_pro.layouts import Region
 from pypto_pro.ops.entry import Effect
@@ -29,13 +30,12 @@ if TYPE_CHECKING:
     from pypto_pro.interp.machine import Instr
 
 Plane = NDArray[np.uint8]
-UNDEFINED = 255
-
 
 def plane_of(memory: Memory) -> Plane:
     """The plane of a memory on chip, made at first use."""
     if memory.plane is None:
-        memory.plane = np.full(memory.store.capacity, UNDEFINED, np.uint8)
+        planes = memory.planes or Pool(UNDEFINED)
+        memory.plane = planes.take(memory.store.capacity)
     return memory.plane
 
 

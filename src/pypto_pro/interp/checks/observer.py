@@ -214,6 +214,11 @@ class Checker(Observer):
             core=words.short(instr.core), pipes=(words.pipe(instr),),
         ))  # fmt: skip
 
+    def core_ended(self, core: Core) -> None:
+        block = self.machine.block_cores(core.block)
+        if all(c.ended for c in block) and len(block) < len(self.machine.cores):
+            self.memories.release(block)
+
     # --- synchronisation --------------------------------------------------------------------------------------------
 
     def flag_set(self, instr: Instr, flag: Flag, index: int) -> None:

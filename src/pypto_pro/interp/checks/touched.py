@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +15,7 @@ from pypto_pro.analysis.footprints import union
 from pypto_pro.analysis.region_map import UNTOUCHED, Cell, RegionMap
 from pypto_pro.enums import MemorySpace, PipeType
 from pypto_pro.interp.machine import Core, Instr, Machine
-from pypto_pro.interp.memory import GM, SimTile, Storage
+from pypto_pro.interp.memory import GM, Pool, SimTile, Storage
 from pypto_pro.interp.sites import OpSite, Plan
 from pypto_pro.layouts import Region, is_fractal
 from pypto_pro.ops.entry import Access, Box, Effect
@@ -31,6 +32,15 @@ class Memory:
     """Counts whatever made bytes undefined; in GM, which the host filled, nothing ever does."""
     plane: NDArray[np.uint8] | None = None
     """255 for each byte on chip that holds nothing."""
+    planes: Pool | None = None
+    """Where planes come from."""
+
+    def release(self) -> None:
+        """Its block has ended: nobody touches it any more."""
+        if self.plane is not None and self.planes is not None:
+            self.planes.give(self.plane)
+        self.plane = None
+        self.map.clear()
 
 
 @dataclass(slots=True, eq=False)
@@ -63,7 +73,8 @@ class Memories:
     """The memories of a launch. GM is cut into arenas: host buffers that share bytes form one."""
 
     def __init__(self, machine: Machine) -> None:
-        self.on_chip = {id(store): memory_of(store, 0) for store in machine.storages}
+        planes = Pool(UNDEFINED)
+        self.on_chip = {id(store): memory_of(store, 0, planes) for store in machine.storages}
         spans = [(b.address, b.address + b.mem.size) for b in machine.buffers if b.mem.size]
         self.arenas = [memory_of(GM, start) for start, _ in union(spans)]
         self.starts = [arena.map.origin for arena in self.arenas]
@@ -73,6 +84,13 @@ class Memories:
         if store is GM:
             return self.arenas[max(bisect_right(self.starts, address) - 1, 0)]
         return self.on_chip[id(store)]
+
+    def release(self, cores: Iterable[Core]) -> None:
+        """All cores of a block have ended."""
+        for core in cores:
+            for store in (s for found in core.stores.values() for s in found):
+                if id(store) in self.on_chip:
+                    self.on_chip[id(store)].release()
 
     def vec(self, core: Core) -> Memory:
         """The vector buffer of a vector core."""
@@ -141,8 +159,12 @@ def column_pitch(access: Access, tile: Any) -> int:
     return 0
 
 
-def memory_of(store: Storage, origin: int) -> Memory:
+UNDEFINED = 255
+"""A byte of a plane that stands for one nobody wrote."""
+
+
+def memory_of(store: Storage, origin: int, planes: Pool | None = None) -> Memory:
     """A memory with nothing recorded yet."""
-    memory = Memory(store, RegionMap(origin=origin), version=UNTOUCHED if store is GM else 0)
+    memory = Memory(store, RegionMap(origin=origin), version=UNTOUCHED if store is GM else 0, planes=planes)
     memory.map.store = memory
     return memory
