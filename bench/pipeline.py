@@ -1,6 +1,6 @@
 """How much the automatic pipeline gains: cycles of a kernel with `pipeline=`, next to the same kernel in serial order.
 
-    python bench/pipeline.py [--json] [rows ...]
+    python bench/pipeline.py [--json] [mlp attention]
 
 The simulator runs each kernel once and a clock a pipe is kept: an instruction starts when its pipe, its locks and its
 signals allow it and takes a start-up plus its bytes (products for the matrix unit) at the rates of `RATES`. These are
@@ -25,6 +25,7 @@ from pypto_pro.interp import Observer
 from pypto_pro.interp.run import run
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples"))
+import flash_attention_pipeline
 import mlp_pipeline
 
 RATES = {PipeType.MTE2: (400, 64), PipeType.MTE3: (200, 64), PipeType.FIX: (100, 128), PipeType.MTE1: (30, 256),
@@ -101,9 +102,9 @@ def cost(instr: Any) -> float:
 
 @dataclass
 class Row:
-    """One size: cycles of both orders, and how busy the matrix unit and a vector unit are (serial, pipelined)."""
+    """One kernel: cycles of both orders, and how busy the matrix unit and a vector unit are (serial, pipelined)."""
 
-    rows: int
+    name: str
     serial_cycles: int
     pipelined_cycles: int
     gain: float
@@ -111,39 +112,53 @@ class Row:
     vector_busy: tuple[float, float]
 
 
-def clock(config: Any, rows: int) -> Clock:
+def mlp(config: Any) -> tuple[Any, tuple[Any, ...]]:
+    """32 tiles of 128 rows through three stages."""
+    arrays = mlp_pipeline.inputs(32 * mlp_pipeline.T)
+    return mlp_pipeline.make_mlp(config), (*arrays, np.empty((len(arrays[0]), mlp_pipeline.N), np.float32))
+
+
+def attention(config: Any) -> tuple[Any, tuple[Any, ...]]:
+    """Two query tiles over eight key tiles each, four stages."""
+    arrays = flash_attention_pipeline.inputs(1, 256, 1024)
+    return flash_attention_pipeline.make_attention(config), (*arrays, np.empty_like(arrays[0]))
+
+
+KERNELS = {"mlp": mlp, "attention": attention}
+
+
+def clock(name: str, config: Any) -> Clock:
     """The clock of one launch on one block."""
-    x, w1, w2 = mlp_pipeline.inputs(rows)
-    y = np.empty((rows, mlp_pipeline.N), np.float32)
-    prepared = mlp_pipeline.make_mlp(config)[None, 1].prepare((x, w1, w2, y), {})
+    kernel, arguments = KERNELS[name](config)
+    prepared = kernel[None, 1].prepare(arguments, {})
     seen = Clock()
     run(prepared.variant.kernel, prepared.launch, observer=seen)
     return seen
 
 
-def measure(rows: int) -> Row:
-    """Both orders of one size."""
-    serial = clock(pl.pipeline.PipelineConfig(sync_only=True), rows)
-    full = clock(pl.pipeline.PipelineConfig(preload=2), rows)
+def measure(name: str) -> Row:
+    """Both orders of one kernel."""
+    serial = clock(name, pl.pipeline.PipelineConfig(sync_only=True))
+    full = clock(name, pl.pipeline.PipelineConfig(preload=2))
     matrix, vector = ((c.share(PipeType.M), c.share(PipeType.V)) for c in (serial, full))
     matrix, vector = zip(matrix, vector, strict=True)
-    return Row(rows, round(serial.end), round(full.end), serial.end / full.end, matrix, vector)
+    return Row(name, round(serial.end), round(full.end), serial.end / full.end, matrix, vector)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("rows", nargs="*", type=int, default=[1024, 4096])
+    parser.add_argument("names", nargs="*", choices=[[], *KERNELS], default=[])
     parser.add_argument("--json", action="store_true")
     chosen = parser.parse_args()
-    found = [measure(rows) for rows in chosen.rows]
+    found = [measure(name) for name in chosen.names or KERNELS]
     if chosen.json:
         print(json.dumps([asdict(row) for row in found]))
     else:
-        print("rows   serial  pipelined  gain  matrix busy  vector busy")
+        print("kernel      serial  pipelined  gain  matrix busy  vector busy")
         for row in found:
             matrix, vector = ("{:.0%} -> {:.0%}".format(*pair) for pair in (row.matrix_busy, row.vector_busy))
             cycles = f"{row.serial_cycles:7} {row.pipelined_cycles:10} {row.gain:5.2f}"
-            print(f"{row.rows:5} {cycles}  {matrix:>11}  {vector:>11}")
+            print(f"{row.name:10} {cycles}  {matrix:>11}  {vector:>11}")
     return int(any(row.gain < LEAST_GAIN for row in found))
 
 

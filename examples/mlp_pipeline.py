@@ -17,11 +17,6 @@ HALF = T // 2
 KIB = 1024
 
 
-def matrix(rows, cols, space, addr, ids, dtype=pl.DT_FP16):
-    kind = pl.TileType(shape=[rows, cols], dtype=dtype, target_memory=space, valid_shape=[-1, -1], compact=1)
-    return pl.make_tile_group(type=kind, addrs=addr, mutex_ids=ids)
-
-
 @pl.pipeline.stage
 def first(t0, here, x, x_l1, x_l0, w1_l0, acc, sums):
     xm = x_l1.next()
@@ -86,26 +81,34 @@ def make_mlp(config):
         tiles = (rows + T - 1) // T
         block = pl.get_block_idx() // pl.get_subblock_num()
         blocks = pl.get_block_num()
-        wide = pl.TileType(
-            shape=[HALF, H], dtype=pl.DT_FP32, target_memory=pl.MemorySpace.Vec, valid_shape=[-1, -1]
+        wide = pl.TileType(shape=[HALF, H], dtype=pl.DT_FP32, target_memory=pl.MemorySpace.Vec, valid_shape=[-1, -1])
+        half16 = pl.TileType(shape=[HALF, H], dtype=pl.DT_FP16, target_memory=pl.MemorySpace.Vec, valid_shape=[-1, -1])
+        blocked = pl.TileType(
+            shape=[HALF, H], dtype=pl.DT_FP16, target_memory=pl.MemorySpace.Vec, layout=pl.NZ, valid_shape=[-1, -1],
+            compact=1,
         )
-        inner = pl.TileType(
+        whole = pl.TileType(
             shape=[T, H], dtype=pl.DT_FP16, target_memory=pl.MemorySpace.Mat, valid_shape=[-1, -1], compact=1
         )
-        half16 = pl.TileType(shape=[HALF, H], dtype=pl.DT_FP16, valid_shape=[-1, -1])
-        blocked = pl.TileType(shape=[HALF, H], dtype=pl.DT_FP16, layout=pl.NZ, valid_shape=[-1, -1], compact=1)
+        left = pl.TileType(
+            shape=[T, K], dtype=pl.DT_FP16, target_memory=pl.MemorySpace.Left, valid_shape=[-1, -1], compact=1
+        )
+        right = pl.TileType(shape=[K, H], dtype=pl.DT_FP16, target_memory=pl.MemorySpace.Right)
+        product = pl.TileType(
+            shape=[T, H], dtype=pl.DT_FP32, target_memory=pl.MemorySpace.Acc, valid_shape=[-1, -1], compact=1
+        )
         sums = pl.make_tile_group(type=wide, addrs=0, mutex_ids=[0, 1], fwd_ids=[0, 1], bwd_ids=[2, 3])
-        hidden = pl.make_tile_group(type=inner, addrs=0, mutex_ids=[2, 3], fwd_ids=[4, 5], bwd_ids=[6, 7])
+        hidden = pl.make_tile_group(type=whole, addrs=0, mutex_ids=[2, 3], fwd_ids=[4, 5], bwd_ids=[6, 7])
         e_g = pl.make_tile_group(type=wide, addrs=64 * KIB, mutex_ids=[4, 5])
         h_g = pl.make_tile_group(type=half16, addrs=128 * KIB, mutex_ids=[6])
         nz_g = pl.make_tile_group(type=blocked, addrs=144 * KIB, mutex_ids=[7, 8])
-        x_l1 = matrix(T, K, pl.MemorySpace.Mat, 64 * KIB, [4, 5])
-        x_l0 = matrix(T, K, pl.MemorySpace.Left, 0, [6, 7])
-        w1_l0 = matrix(K, H, pl.MemorySpace.Right, 0, [8])
-        w2_l0 = matrix(H, N, pl.MemorySpace.Right, 32 * KIB, [9])
-        acc = matrix(T, H, pl.MemorySpace.Acc, 0, [10, 11], pl.DT_FP32)
+        x_l1 = pl.make_tile_group(type=whole, addrs=64 * KIB, mutex_ids=[4, 5])
+        x_l0 = pl.make_tile_group(type=left, addrs=0, mutex_ids=[6, 7])
+        w1_l0 = pl.make_tile_group(type=right, addrs=0, mutex_ids=[8])
+        w2_l0 = pl.make_tile_group(type=right, addrs=32 * KIB, mutex_ids=[9])
+        acc = pl.make_tile_group(type=product, addrs=0, mutex_ids=[10, 11])
         with pl.section_cube():
-            w_l1 = matrix(K, H, pl.MemorySpace.Mat, 128 * KIB, [12, 13])
+            w_l1 = pl.make_tile_group(type=whole, addrs=128 * KIB, mutex_ids=[12, 13])
             pl.load(w_l1[0], w1, [0, 0])
             pl.load(w_l1[1], w2, [0, 0])
             pl.move(w1_l0.current(), w_l1[0])

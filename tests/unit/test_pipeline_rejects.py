@@ -148,6 +148,15 @@ ROWS: dict[str, Row] = {
         "stands beside the call of `s1`", "pl.set_vec_mask",
         [(f"            {S1}", f"            pl.set_mask_norm()\n            {S1}")],
     ),
+    "tuple of the loop": Row(
+        [*passing("v", "v"), ("off = i * 32\n", "off = i * 32\n        v = pl.make_tuple(k=i)\n")],
+        "`v` is made in the loop and passed to `s1`", "s1(v",
+        [*passing("v", "v"), ("off = i * 32\n", "off = i * 32\n        v = pl.make_tuple(k=u_g)\n")],
+    ),
+    "tensor of the loop": Row(
+        [*passing("v", "v"), ("off = i * 32\n", "off = i * 32\n        v = pl.make_tensor(y, [n, 32])\n")],
+        "found a tensor", "s1(v", [*passing("v", "v"), ahead("v = pl.make_tensor(y, [n, 32])")],
+    ),
     # --- channels ---
     "inline accessor": Row(aliased("    pl.add(u, ch0.next(), 2.0)\n"), "picks a slot of channel", "pl.add(u, ch0"),
     "chained accessor": Row(

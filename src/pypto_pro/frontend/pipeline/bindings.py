@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from pypto_pro.enums import CoreKind
@@ -15,7 +15,8 @@ from pypto_pro.frontend.pipeline.structure import Stage, Structure
 class Bindings:
     """The places that give names their values, over the whole body of a kernel."""
 
-    outside: set[str] = field(default_factory=set)  # both core kinds see these
+    parameters: frozenset[str]
+    outside: set[str]  # both core kinds see these
     sections: dict[CoreKind, set[str]] = field(default_factory=lambda: {core: set() for core in CoreKind})
     before: dict[int, set[str]] = field(default_factory=dict)  # by stage: changed in its section ahead of the call
     behind: dict[int, set[str]] = field(default_factory=dict)
@@ -23,9 +24,9 @@ class Bindings:
     inner: set[str] = field(default_factory=set)  # bound in the pipeline loop itself
 
     @classmethod
-    def of(cls, structure: Structure, parameters: Iterable[str]) -> Bindings:
+    def of(cls, structure: Structure, parameters: Sequence[str]) -> Bindings:
         """The bindings of a kernel with these parameters."""
-        made = cls(outside=set(parameters))
+        made = cls(frozenset(parameters), set(parameters))
         sections = {id(stage.section): stage for stage in structure.stages}
         made._note(structure.body, None, sections)
         made.loop = bound_in([structure.outermost])

@@ -13,7 +13,17 @@ from pypto_pro.frontend.pipeline.picks import Picks
 from pypto_pro.frontend.pipeline.probe import Probe, StageCall
 from pypto_pro.frontend.pipeline.site import PREFIX, Site
 from pypto_pro.frontend.pipeline.structure import Stage, Structure
-from pypto_pro.frontend.values import StructArrayValue, StructValue, Value, is_scalar
+from pypto_pro.frontend.values import (
+    StructArrayValue,
+    StructValue,
+    TupleValue,
+    Value,
+    describe,
+    is_ptr,
+    is_scalar,
+    is_tensor,
+    tensor_var,
+)
 from pypto_pro.ir import build
 from pypto_pro.ir.nodes import Const, CopyStruct, SetField, Stmt
 from pypto_pro.ir.types import ArrayType, ScalarType
@@ -57,12 +67,12 @@ class Contexts:
 
 
 def build_contexts(
-    site: Site, probe: Probe, structure: Structure, bindings: Bindings, picks: Picks
+    site: Site, probe: Probe, structure: Structure, bindings: Bindings, picks: Picks, delays: Sequence[int]
 ) -> Contexts:
     """The contexts of a pipeline. PipelineError for what cannot be kept for a delayed stage."""
     made = Contexts()
     structs = _struct_fields(site, probe, structure)
-    builder = _Builder(site, bindings, picks, structs, made)
+    builder = _Builder(site, bindings, picks, structs, made, delays)
     for stage in structure.stages:
         call = probe.calls[id(stage.call)]
         pairs = zip(stage.call.args, call.arguments, strict=True)
@@ -126,13 +136,15 @@ class _Builder:
     """Turns the arguments of stage calls into fields."""
 
     def __init__(
-        self, site: Site, bindings: Bindings, picks: Picks, structs: dict[str, str], made: Contexts
-    ) -> None:
+        self, site: Site, bindings: Bindings, picks: Picks, structs: dict[str, str], made: Contexts,
+        delays: Sequence[int],
+    ) -> None:  # fmt: skip
         self.site = site
         self.bindings = bindings
         self.picks = picks
         self.structs = structs
         self.made = made
+        self.delays = delays
 
     def argument(self, stage: Stage, call: StageCall, position: int, arg: ast.expr, value: Value) -> str | ast.expr:
         """What the transformed call passes in this position."""
@@ -142,7 +154,7 @@ class _Builder:
         if is_scalar(value) and not isinstance(value, Const) and local:
             name = f"{PREFIX}arg_{stage.name}_{position}"
             return self._field(stage, Field(name, build.kind_of(value), None, ast.unparse(arg), frozenset(local)))
-        return arg
+        return self._as_it_is(stage, arg, value)
 
     def _named(self, stage: Stage, call: StageCall, arg: ast.Name, value: Value) -> str | ast.expr:
         picked = self.picks.variables.get(arg.id)
@@ -160,7 +172,27 @@ class _Builder:
             for name, kind in value.type.fields:
                 self._struct_field(stage, arg, name, kind)
             return "{ctx}"
+        return self._as_it_is(stage, arg, value)
+
+    def _as_it_is(self, stage: Stage, arg: ast.expr, value: Value) -> ast.expr:
+        """An argument passed unchanged; for a delayed stage it must not hold what each trip of the loop makes anew."""
+        own = self.bindings.before[stage.index]
+        made = {n.id for n in ast.walk(arg) if isinstance(n, ast.Name)} & self.bindings.inner - own
+        if self.delays[stage.index] and made and self._varies(value):
+            raise self.site.error(
+                f"`{ast.unparse(arg)}` is made in the loop and passed to `{stage.name}`, which runs "
+                f"{self.delays[stage.index]} tasks late, expected a scalar, a struct or what is made before the loop, "
+                f"found {describe(value)}", arg, hint="pass the scalars it is made of and make it inside the stage",
+            )  # fmt: skip
         return arg
+
+    def _varies(self, value: Value) -> bool:
+        """Whether a value holds run-time scalars, pointers or views of its own (tiles and groups are no such thing)."""
+        if isinstance(value, TupleValue):
+            return any(map(self._varies, value.items))
+        if is_tensor(value):
+            return tensor_var(value).name not in self.bindings.parameters
+        return (is_scalar(value) and not isinstance(value, Const)) or is_ptr(value)
 
     def _struct_field(self, stage: Stage, arg: ast.Name, name: str, kind: object) -> None:
         reads = frozenset({arg.id})

@@ -63,7 +63,7 @@ def find(site: Site, body: list[ast.stmt]) -> Structure:
     loops = next(_pipeline_loops(site, body, ()), None)
     if loops is None:
         raise site.error(
-            f"no pipeline loop, expected a `for` with sections that call stages in its body, found {_found(site, body)}",
+            f"no pipeline loop, expected a `for` with sections that call stages, found {_found(site, body)}",
             site.source.tree,
         )  # fmt: skip
     _check_statements(site, body)

@@ -59,7 +59,7 @@ class Rewriter:
         else:
             bindings = Bindings.of(found, [arg.arg for arg in tree.args.args])
             picked = picks.find(self.site, self.probe, found, bindings)
-            context = contexts.build_contexts(self.site, self.probe, found, bindings, picked)
+            context = contexts.build_contexts(self.site, self.probe, found, bindings, picked, lag)
             full = FullPipeline(self.site, found, lag, plan, context, bindings, picked)
             self._check_names(full.names())
             body = full.body()
