@@ -84,16 +84,6 @@ def test_ssa_violation_shows_the_first_binding(source: str) -> None:
     assert "- first bound here" in str(error)
 
 
-def test_of_and_error_for(source: str) -> None:
-    titled = finding("M102", "off", title="ParserSyntaxError")
-    assert type(errors.error_for(titled)) is errors.ParserSyntaxError
-    assert errors.error_for(titled).diagnostic is titled
-    assert type(errors.error_for(finding("P021", "shape"))) is errors.ArgumentError
-    assert type(errors.error_for(finding("P004", "name"))) is errors.UndefinedVariableError
-    assert errors.error_for(finding("P004", "name")).diagnostic.title == "UndefinedVariableError"
-    assert type(errors.error_for(race(source))) is errors.CheckError
-
-
 def test_check_error_prints_all_findings_worst_first(source: str) -> None:
     error = errors.CheckError.from_findings([finding("D107", "a NaN"), race(source), finding("S113", "twice")])
     assert [found.severity for found in error.findings] == [Severity.ERROR, Severity.WARNING, Severity.NOTE]

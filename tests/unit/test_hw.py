@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 import pytest
 
 from pypto_pro.dtypes import DataType
@@ -60,7 +58,7 @@ def test_legal_layouts(space: S, layout: L | None, dtype: DataType, legal: bool)
 
 
 def test_cores_and_pipes() -> None:
-    assert (A5.soc_version, A5.core_count(CoreKind.CUBE), A5.core_count(CoreKind.VECTOR)) == ("DAV_3510", 32, 64)
+    assert (A5.soc_version, A5.aic_count, A5.aiv_count) == ("DAV_3510", 32, 64)
     mixed = ((CoreKind.CUBE, 0), (CoreKind.VECTOR, 0), (CoreKind.VECTOR, 1))
     assert A5.cores_per_block(cube=True, vector=True) == A5.cores_per_block(cube=False, vector=False) == mixed
     assert A5.cores_per_block(cube=True, vector=False) == ((CoreKind.CUBE, 0),)
@@ -91,13 +89,6 @@ def test_l1_addresses_named_by_the_specification() -> None:
 def test_l1_banks_match_a_walk_over_the_bytes(start: int, size: int) -> None:
     walked = {(x.group, x.bank) for x in map(a5.l1_address, range(start, start + size))}
     assert a5.l1_banks(start, size) == walked
-
-
-def test_l1_conflicts() -> None:
-    for a_writes, b_writes in product((False, True), repeat=2):
-        assert a5.l1_conflict((3, 0), (3, 0), a_writes=a_writes, b_writes=b_writes)
-        assert not a5.l1_conflict((3, 0), (4, 0), a_writes=a_writes, b_writes=b_writes)
-        assert a5.l1_conflict((3, 0), (3, 1), a_writes=a_writes, b_writes=b_writes) is (a_writes == b_writes)
 
 
 def test_scale_addresses_fill_their_domain() -> None:

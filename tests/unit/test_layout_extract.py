@@ -18,7 +18,7 @@ from pypto_pro.memory.advice import advise
 from pypto_pro.memory.check import LayoutReport, check_layout
 from pypto_pro.memory.design import Design, Step, Use
 from pypto_pro.memory.extract import design_of_kernel
-from pypto_pro.memory.kernel_report import placement_errors
+from pypto_pro.memory.kernel_report import table_findings
 from pypto_pro.runtime.inspect import find_kernel, kernel_ir, load_file
 
 ROOT = Path(__file__).parents[2]
@@ -267,7 +267,8 @@ def test_launch_findings_name_their_rows(tmp_path: Path) -> None:
         pl.store(y, a, [0, 0])
     """)
     file.write_text(text)
-    (found,) = placement_errors(kernel_ir(find_kernel(load_file(file))))
+    table = table_findings(kernel_ir(find_kernel(load_file(file))))
+    (found,) = [f.diagnostic for f in table if f.severity is Severity.ERROR]
     lines = text.splitlines()
     assert (found.code, found.kind) == ("L104", "address_overlap")
     assert [lines[s.line - 1].split()[0] for s in found.spans] == ["a", "b"]

@@ -52,13 +52,6 @@ class DiagnosticError(Exception):
             title=type(self).__name__,
         )
 
-    @classmethod
-    def of(cls, diagnostic: Diagnostic) -> DiagnosticError:
-        """The exception of this class for a finished diagnostic, which it keeps as it is but for the title."""
-        error = cls(diagnostic.message, code=diagnostic.code)
-        error.diagnostic = diagnostic if diagnostic.title else diagnostic.with_title(cls.__name__)
-        return error
-
     def __str__(self) -> str:
         from pypto_pro.diag.render_text import render  # only a printed error pays for the renderer
 
@@ -253,35 +246,3 @@ class CheckError(DiagnosticError):
         if not self.findings:
             return super().__str__()
         return f"{summary(self.findings)}\n\n{render(self.findings, color=False)}"
-
-
-_BY_NAME: dict[str, type[DiagnosticError]] = {
-    owner.__name__: owner
-    for owner in (
-        *(ParserError, ParserSyntaxError, ParserTypeError, FinalRejectionError, UndefinedVariableError),
-        *(UnsupportedFeatureError, InvalidOperationError, SSAViolationError, ScopeIsolationError, LoweringError),
-        *(PlacementError, PipelineError, PipelineKindError, ArgumentKindError, ArgumentError, StuckError),
-    )
-}
-_BY_CODE: dict[str, type[DiagnosticError]] = {
-    "P001": ParserSyntaxError,
-    "P002": ParserTypeError,
-    "P003": ParserSyntaxError,
-    "P004": UndefinedVariableError,
-    "P005": UnsupportedFeatureError,
-    "P006": InvalidOperationError,
-    "P007": FinalRejectionError,
-    "P008": ParserSyntaxError,
-    "P009": PipelineError,
-    "P020": ArgumentKindError,
-    "P021": ArgumentError,
-}
-
-
-def error_for(diagnostic: Diagnostic) -> DiagnosticError:
-    """The exception to raise for a diagnostic: by its title if that names a class here, else by its code.
-
-    Codes that no front-end class owns (findings of the checks) become a `CheckError`.
-    """
-    owner = _BY_NAME.get(diagnostic.title) or _BY_CODE.get(diagnostic.code)
-    return owner.of(diagnostic) if owner else CheckError.from_findings([diagnostic])

@@ -50,10 +50,6 @@ class Machine:
     queues: MappingProxyType[CoreKind, frozenset[PipeType]]
     """Instruction queues of a core: its pipes, and V on the cube core for `expands` on a Mat tile."""
 
-    def core_count(self, kind: CoreKind) -> int:
-        """Physical cores of one kind."""
-        return self.aic_count if kind is CoreKind.CUBE else self.aiv_count
-
     def cores_per_block(self, *, cube: bool, vector: bool) -> tuple[tuple[CoreKind, int], ...]:
         """(kind, index in the block) of the cores of one block; a kernel with neither section is mixed."""
         if cube == vector:
@@ -185,16 +181,6 @@ def l1_banks(start: int, size: int) -> frozenset[tuple[int, int]]:
             count = min(last - first + 1, L1_BANK_GROUPS)
             touched |= {((first + k) % L1_BANK_GROUPS, bank) for k in range(count)}
     return frozenset(touched)
-
-
-def l1_conflict(a: tuple[int, int], b: tuple[int, int], *, a_writes: bool, b_writes: bool) -> bool:
-    """Whether simultaneous accesses to banks `a` and `b` (group, bank) serialise.
-
-    One bank takes one access at a time; the two banks of a group one read and one write, not two of a kind.
-    """
-    if a[0] != b[0]:
-        return False
-    return a == b or a_writes == b_writes
 
 
 # --- MX scales ----------------------------------------------------------------------------------------------------

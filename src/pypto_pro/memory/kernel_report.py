@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from pypto_pro.diag import Diagnostic, Severity
 from pypto_pro.ir.nodes import Kernel
 from pypto_pro.memory.banks import bank_findings
 from pypto_pro.memory.check import LayoutReport, check_layout
@@ -20,11 +19,6 @@ def table_findings(kernel: Kernel, chip: Chip | None = None) -> tuple[LayoutFind
     report = check_layout(design_of_kernel(kernel), chip)
     others = [f for f in report.findings if f.diagnostic.kind != "bank_conflict"]
     return tuple(_with_rows(f, report, kernel.name) for f in (*others, *bank_findings(report.banks)))
-
-
-def placement_errors(kernel: Kernel, chip: Chip | None = None) -> tuple[Diagnostic, ...]:
-    """Those of severity error."""
-    return tuple(f.diagnostic for f in table_findings(kernel, chip) if f.severity is Severity.ERROR)
 
 
 def _with_rows(found: LayoutFinding, report: LayoutReport, kernel: str) -> LayoutFinding:
