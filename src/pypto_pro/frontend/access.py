@@ -183,6 +183,11 @@ def tuple_item(ctx: Context, owner: TupleValue, index: Value, node: ast.Subscrip
     known = const_index(ctx, index, len(owner.items), "tuple", node.slice)
     if known is not None:
         return owner.items[known]
+    if owner.is_captured and any(isinstance(item, TupleValue) for item in owner.items):
+        raise ctx.error(
+            ParserTypeError, f"a nested list from outside the kernel is read by constant indices only, found "
+            f"{describe(index)}", node.slice, hint="flatten it: `T[i * width + j]`",
+        )  # fmt: skip
     return pick.pick(ctx, owner.items, operators.integer(ctx, index, node.slice, "a tuple index"), node)
 
 

@@ -136,7 +136,7 @@ def from_python(value: Any) -> Value:
     if isinstance(value, list | tuple):
         items = tuple(from_python(item) for item in value)
         fields = getattr(value, "_fields", None)
-        return TupleValue(items, tuple(fields) if fields else None)
+        return TupleValue(items, tuple(fields) if fields else None, is_captured=True)
     if isinstance(value, FunctionType):
         return Function(value)
     return Foreign(value)

@@ -22,6 +22,7 @@ from pypto_pro.frontend.values import (
     TupleValue,
     Value,
     describe,
+    expr_type,
     is_ptr,
     is_register,
     is_scalar,
@@ -46,6 +47,7 @@ from pypto_pro.ir.nodes import (
     TilePlus,
     Var,
 )
+from pypto_pro.ir.printer import print_type
 from pypto_pro.ir.structs import layout_of
 from pypto_pro.ir.types import ScalarType, StructType, TensorType, TileType, Type
 
@@ -67,9 +69,20 @@ class Path:
 def mixed(ctx: Context, name: str, values: Sequence[Value], node: ast.AST | Span) -> Poison:
     """The value of a name that cannot be merged: reading it is an error that names both kinds."""
     kinds = list(dict.fromkeys(describe(v) for v in values))
-    text = " on one path and ".join(kinds[:2]) if len(kinds) > 1 else f"{kinds[0]} of different types"
+    if len(kinds) == 1:
+        kinds = list(dict.fromkeys(typed(v) for v in values))
+    text = f"{kinds[0]} on one path and {kinds[-1]} on another"
     span = node if isinstance(node, Span) else ctx.span(node)
-    return Poison(ParserTypeError, f"`{name}` is {text} on another", span.labelled("the paths meet here"))
+    whose = "the value" if name.startswith("_") else f"`{name}`"
+    return Poison(ParserTypeError, f"{whose} is {text}", span.labelled("the paths meet here"))
+
+
+def typed(value: Value) -> str:
+    """What a value is, with its type: for two that are described alike."""
+    if isinstance(value, TupleValue):
+        return f"({', '.join(map(typed, value.items))})"
+    kind = expr_type(value)
+    return f"{describe(value)} {print_type(kind)}" if isinstance(kind, TensorType | TileType) else describe(value)
 
 
 def merge(ctx: Context, name: str, paths: Sequence[Path], node: ast.AST | Span, *, var: bool = True) -> Value:

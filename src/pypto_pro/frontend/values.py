@@ -6,7 +6,7 @@ Everything below exists in the front end only.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from types import FunctionType
 from typing import Any, TypeAlias, TypeGuard
@@ -37,6 +37,7 @@ class TupleValue:
 
     items: tuple[Value, ...]
     names: tuple[str, ...] | None = None
+    is_captured: bool = field(default=False, compare=False)  # a list or tuple from outside the kernel
 
 
 @dataclass(frozen=True)
