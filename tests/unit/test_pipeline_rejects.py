@@ -123,6 +123,11 @@ ROWS: dict[str, Row] = {
         [*passing("a", "s"), ("    row = pl.get", "    a.v = 1\n    row = pl.get"), ahead('s = pl.struct("S", v=0)')],
         "writes a field of struct `s`", "a.v = 1",
     ),
+    "struct handed on": Row(
+        [*passing("a", "s"), ("    row = pl.get", "    pl.ssbuf_store(a, 0)\n    row = pl.get"),
+         ahead('s = pl.struct("S", v=0)')],
+        "hands an operation the whole struct `s`", "pl.ssbuf_store",
+    ),
     "two structs, one field": Row(
         [*passing("a, b", "s, r"), ahead('s = pl.struct("S", v=0)', 'r = pl.struct("R", v=0)')],
         "both have a field `v`", "s1(s, r",
@@ -308,6 +313,15 @@ def test_reserved_ids_have_their_code() -> None:
 def test_a_mistake_that_is_none_of_the_pipeline_keeps_its_error() -> None:
     with pytest.raises(ParserError) as caught:
         compiled(edited(BASE, [("pl.add(u, t, 2.0)", "pl.ad(u, t, 2.0)")]))
+    assert not isinstance(caught.value, PipelineError)
+
+
+def test_a_mistake_beside_a_branch_not_reached_keeps_its_error() -> None:
+    """Whether the branch is constant is not known yet; it is not called a run-time one."""
+    branch = f"        if MODE:\n            with pl.section_vector():\n                {S1}\n"
+    text = edited(BASE, [("pl.matmul(ac", "pl.matmull(ac"), (VECTOR, branch)])
+    with pytest.raises(ParserError, match="matmull") as caught:
+        module(text, MODE=1)["kernel"].compile((), None, ())
     assert not isinstance(caught.value, PipelineError)
 
 

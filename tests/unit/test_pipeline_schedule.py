@@ -104,6 +104,23 @@ def test_overlap_served_by_the_only_backward_ids() -> None:
     assert text.count("wait_cross_core(pipe=pl.PipeType.FIX, event_id=_pl_bwd_ids_ch0[_pl_ctx_0._pl_task_id % 2])") == 2
 
 
+@pytest.mark.parametrize("config", ["preload=2", "sync_only=True"])
+def test_scratch_in_the_addresses_of_a_channel(config: str) -> None:
+    """The next product may come only when the scratch tile over the slot has been stored, too."""
+    chain = Chain("CV")
+    text = chain.source().replace("PipelineConfig()", f"PipelineConfig({config})")
+    text = text.replace("addrs=0x22000, mutex_ids=[18, 19]", "addrs=0, mutex_ids=[0, 1]")
+    kernel = module(text)["kernel"]
+    captures = Captures()
+    kernel.compile((), None, (), captures=captures)
+    assert "set_cross_core(pipe=pl.PipeType.MTE3, event_id=_pl_bwd_ids_ch0" in captures.transformed
+    x, w = chain.inputs(5)
+    y = np.zeros((160, 32), np.float32)
+    report = pypto_pro.check(kernel[None, 1], x, w, y, 1, 5)
+    assert report.clean, report.render()
+    assert np.array_equal(y, chain.expected(x, w, 5))
+
+
 def test_overlap_of_a_larger_ring() -> None:
     results(shared(2, 4, (("[0]", "[1]"), ("[2]", "[3]"), ("[4]", "[5]"))), tasks=9)
 

@@ -105,8 +105,8 @@ def _pipelined(
     probing.pipelined, probing.probe = True, rewriter.probe
     try:
         rewriter.probe.finish(probing.kernel())
-    except ParserError as error:
-        rewriter.explain(error)
+    except ParserError:
+        rewriter.explain()
         raise
     reader = _Reader(source, special, auto_mutex, captures)
     reader.pipelined, reader.source = True, rewriter.rewrite()

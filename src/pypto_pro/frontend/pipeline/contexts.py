@@ -25,7 +25,8 @@ from pypto_pro.frontend.values import (
     tensor_var,
 )
 from pypto_pro.ir import build
-from pypto_pro.ir.nodes import Const, CopyStruct, SetField, Stmt
+from pypto_pro.ir.nodes import Const, CopyStruct, Op, SetField, Stmt
+from pypto_pro.ir.nodes import Field as FieldOf
 from pypto_pro.ir.types import ArrayType, ScalarType
 from pypto_pro.ir.walk import statements
 
@@ -116,20 +117,25 @@ def _check_struct(
             f"`{around[0].name}`, expected it outside the loop, found it inside", arg,
             hint="make the struct before the loop and write its fields inside",
         )  # fmt: skip
-    writes = next((s for s in statements(tuple(call.statements)) if _writes(s, value)), None)
-    if writes is not None:
-        raise site.error(
-            f"stage `{stage.name}` writes a field of struct `{arg.id}`, expected a stage that only reads it, found a "
-            "write to what the pipeline passes as a copy", writes.span,
-            labels=(site.span(stage.statement).labelled("called here"),), hint="keep the value in a tile or in memory",
-        )  # fmt: skip
+    for stmt in statements(tuple(call.statements)):
+        use = _more_than_reads(stmt, value)
+        if use:
+            raise site.error(
+                f"stage `{stage.name}` {use} struct `{arg.id}`, expected a stage that only reads its fields, found "
+                "more than that; the pipeline passes a copy with other fields beside", stmt.span,
+                labels=(site.span(stage.statement).labelled("called here"),),
+                hint="keep the value in a tile or in memory",
+            )  # fmt: skip
 
 
-def _writes(stmt: Stmt, value: StructValue) -> bool:
+def _more_than_reads(stmt: Stmt, value: StructValue) -> str:
+    """What a statement does to a struct besides reading its fields, in words."""
     match stmt:
-        case SetField(place=place) | CopyStruct(target=place):
-            return place.var == value.place.var
-    return False
+        case SetField(place=place) | CopyStruct(target=place) if place.var == value.place.var:
+            return "writes a field of"
+        case Op(args=args) if any(isinstance(a, FieldOf) and a.place == value.place for a in args):
+            return "hands an operation the whole"
+    return ""
 
 
 class _Builder:

@@ -51,6 +51,12 @@ class Site:
                 return self.stage_named(name)
         return None
 
+    def callee(self, node: ast.AST) -> str:
+        """The name of the stage that a call calls."""
+        fn = self.stage_called(node)
+        assert fn is not None
+        return fn.__name__
+
 
 def _head(node: ast.For | ast.With, last: ast.expr) -> ast.AST:
     """A node that spans from the start of a compound statement to the end of its head's last part."""

@@ -114,17 +114,26 @@ def _calls_directly(site: Site, stmt: ast.stmt) -> bool:
     return any(site.stage_called(s) for s in inner)
 
 
-def _check_branches(site: Site, body: list[ast.stmt]) -> None:
-    """No stage call under a condition that is decided at run time."""
+def _under_branches(site: Site, body: list[ast.stmt]) -> Iterator[tuple[ast.AST, ast.If]]:
+    """Stage calls below an `if`."""
     for branch in (n for s in body for n in ast.walk(s) if isinstance(n, ast.If)):
         for node in (n for s in [*branch.body, *branch.orelse] for n in ast.walk(s)):
-            fn = site.stage_called(node)
-            if fn is not None:
-                raise site.error(
-                    f"stage `{fn.__name__}` is called under a run-time condition, expected a call in every trip of "
-                    f"the loop, found `if {ast.unparse(branch.test)}`", node,
-                    hint="put the condition inside the stage",
-                )  # fmt: skip
+            if site.stage_called(node) is not None:
+                yield node, branch
+
+
+def has_open_branch(site: Site, body: list[ast.stmt]) -> bool:
+    """Whether a stage is called below an `if` that was not taken out."""
+    return any(True for _ in _under_branches(site, body))
+
+
+def _check_branches(site: Site, body: list[ast.stmt]) -> None:
+    """No stage call under a condition that is decided at run time."""
+    for node, branch in _under_branches(site, body):
+        raise site.error(
+            f"stage `{site.callee(node)}` is called under a run-time condition, expected a call in every trip of the "
+            f"loop, found `if {ast.unparse(branch.test)}`", node, hint="put the condition inside the stage",
+        )  # fmt: skip
 
 
 def _check_statements(site: Site, body: list[ast.stmt]) -> None:
@@ -164,7 +173,7 @@ def _stage(site: Site, block: ast.With, index: int) -> Stage:
     kind = scan.section_of(block)
     if kind is None:
         head = ast.unparse(block.items[0].context_expr)
-        called = f"stage `{_callee(site, calls[0])}` is called inside" if calls else "the pipeline loop has"
+        called = f"stage `{site.callee(calls[0])}` is called inside" if calls else "the pipeline loop has"
         raise site.error(f"{called} a `with` that is no section, expected pl.section_cube() or pl.section_vector(), "
                          f"found `{head}`", calls[0] if calls else block)  # fmt: skip
     if not calls:
@@ -173,19 +182,13 @@ def _stage(site: Site, block: ast.With, index: int) -> Stage:
             block, hint="move its statements into a stage, or into the section of a neighbouring one",
         )  # fmt: skip
     if len(calls) > 1:
-        names = " and ".join(f"`{_callee(site, call)}`" for call in calls)
+        names = " and ".join(f"`{site.callee(call)}`" for call in calls)
         raise site.error(f"one section calls {len(calls)} stages, expected one stage call, found {names}", calls[1])
     fn = site.stage_called(calls[0])
     assert fn is not None
     assert isinstance(calls[0].value, ast.Call)
     at = block.body.index(calls[0])
     return Stage(index, fn, kind, block, calls[0].value, calls[0], tuple(block.body[:at]), tuple(block.body[at + 1 :]))
-
-
-def _callee(site: Site, statement: ast.stmt) -> str:
-    fn = site.stage_called(statement)
-    assert fn is not None
-    return fn.__name__
 
 
 def _check_chain(site: Site, stages: Sequence[Stage]) -> None:

@@ -7,7 +7,7 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from pypto_pro.diag.errors import ParserError, PipelineKindError
+from pypto_pro.diag.errors import PipelineKindError
 from pypto_pro.frontend import inline
 from pypto_pro.frontend.pipeline import accesses, buffers, contexts, emit_serial, events, graph, picks, structure
 from pypto_pro.frontend.pipeline.bindings import Bindings
@@ -38,10 +38,13 @@ class Rewriter:
                 self.site.span(self.site.source.tree), kernel=self.site.kernel,
             )  # fmt: skip
 
-    def explain(self, error: ParserError) -> None:
-        """Raise the PipelineError behind a kernel that cannot even be read, if it breaks the rules of stages."""
+    def explain(self) -> None:
+        """Raise the PipelineError behind a kernel that cannot even be read, if it breaks the rules of stages.
+
+        Nothing is said where a branch that was not reached holds a stage: its condition may be a constant.
+        """
         body = prune(inline.body_of(self.site.source), self.probe)
-        if structure.has_loop(self.site, body):
+        if structure.has_loop(self.site, body) and not structure.has_open_branch(self.site, body):
             structure.find(self.site, body)
 
     def rewrite(self) -> Source:
