@@ -113,6 +113,10 @@ class Use:
     spans: tuple[tuple[int, int], ...] = ()
     """Bytes of an L1 slot that are touched, from its start; empty: nobody knows, any of them."""
 
+    def slots(self, tile: TileRecord) -> range:
+        """The slots it may mean of its tile."""
+        return range(tile.slots) if self.slot is None else range(self.slot, self.slot + 1)
+
 
 @dataclass(frozen=True)
 class Step:
@@ -230,6 +234,19 @@ def nodes_of(body: tuple[Node, ...]) -> Iterator[Node]:
 def steps_of(body: tuple[Node, ...]) -> Iterator[Step]:
     """Every step of a block, in source order."""
     return (node for node in nodes_of(body) if isinstance(node, Step))
+
+
+def placed_steps(body: tuple[Node, ...], around: Loop | None = None) -> Iterator[tuple[Step, Loop | None]]:
+    """Every step of a block, in source order, with its innermost loop (`around`: outside those of the block)."""
+    for node in body:
+        match node:
+            case Step():
+                yield node, around
+            case Loop(body=inner):
+                yield from placed_steps(inner, node)
+            case Branch(arms=arms):
+                for arm in arms:
+                    yield from placed_steps(arm, around)
 
 
 # --- declarations beside the programs --------------------------------------------------------------------------------

@@ -149,7 +149,7 @@ class ProgramEvidence:
         self._place: dict[tuple[str, int], list[tuple[CoreKind, int]]] = {}
         for core, order in self._orders.items():
             for i, touch in enumerate(order.touches):
-                for slot in touch.slots(tiles[touch.use.tile]):
+                for slot in touch.use.slots(tiles[touch.use.tile]):
                     key = touch.use.tile, slot
                     self._touches.setdefault(key, []).append(touch)
                     self._place.setdefault(key, []).append((core, i))

@@ -24,6 +24,7 @@ from pypto_pro.memory.design import (
     TileRecord,
     Use,
     nodes_of,
+    placed_steps,
     steps_of,
 )
 
@@ -81,7 +82,10 @@ def find_lifetimes(design: Design, storage: Mapping[str, str] | None = None) -> 
         flow = _Liveness(storage, handed)
         flow.block(program.body, frozenset())
         _spread(program, flow, tiles, storage, live)
-        _collect_accesses(program.body, "", tiles, touched)
+        for step, loop in placed_steps(program.body):
+            for use in step.uses:
+                for slot in use.slots(tiles[use.tile]):
+                    touched[use.tile, slot].append((step, loop.label if loop else "", use.reads))
     every = frozenset(s.point for p in design.programs for s in p.steps())
     found = [n for p in design.programs for n in nodes_of(p.body) if isinstance(n, Loop)]
     loops = [(loop, frozenset(s.point for s in steps_of(loop.body))) for loop in found]
@@ -228,49 +232,15 @@ def _spread(
     for point, refs in flow.at.items():
         for ref in refs:
             named[(*ref[:3], True)].add(point)
-    for loop_points, step in _with_loop(program.body, frozenset()):
+    for step, loop in placed_steps(program.body):
+        around = frozenset(s.point for s in steps_of(loop.body)) if loop else frozenset()
         for use in step.uses:
-            tile = tiles.get(use.tile)
-            if tile is None:
-                continue
+            slots = use.slots(tiles[use.tile])
             points = named[_ref(use, storage)] | {step.point}
-            slots = range(tile.slots) if use.slot is None else (use.slot,)
-            if use.slot is None and tile.slots > 1:
-                points = points | loop_points
+            if use.slot is None and len(slots) > 1:
+                points = points | around
             for slot in slots:
                 live[use.tile, slot] |= points
-
-
-def _with_loop(body: tuple[Node, ...], around: frozenset[int]) -> Iterator[tuple[frozenset[int], Step]]:
-    """Every step with the points of its innermost loop (empty outside loops)."""
-    for node in body:
-        match node:
-            case Step():
-                yield around, node
-            case Loop(body=inner):
-                yield from _with_loop(inner, frozenset(s.point for s in steps_of(inner)))
-            case Branch(arms=arms):
-                for arm in arms:
-                    yield from _with_loop(arm, around)
-
-
-def _collect_accesses(
-    body: tuple[Node, ...], loop: str, tiles: Mapping[str, TileRecord],
-    found: dict[Key, list[tuple[Step, str, bool]]],
-) -> None:  # fmt: skip
-    for node in body:
-        match node:
-            case Step():
-                for use in node.uses:
-                    tile = tiles.get(use.tile)
-                    slots = range(tile.slots) if use.slot is None and tile else (use.slot or 0,)
-                    for slot in slots:
-                        found[use.tile, slot].append((node, loop, use.reads))
-            case Loop(label=label, body=inner):
-                _collect_accesses(inner, label, tiles, found)
-            case Branch(arms=arms):
-                for arm in arms:
-                    _collect_accesses(arm, loop, tiles, found)
 
 
 def _life(

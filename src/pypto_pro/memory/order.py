@@ -42,10 +42,6 @@ class Touch:
         """Pipe of the step."""
         return self.step.pipe
 
-    def slots(self, tile: TileRecord) -> range:
-        """Slots it may mean."""
-        return range(tile.slots) if self.use.slot is None else range(self.use.slot, self.use.slot + 1)
-
 
 Pair = tuple[int, int]
 """Indices of an earlier and a later touch."""

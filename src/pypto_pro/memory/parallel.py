@@ -8,11 +8,11 @@ tell each other orders nothing here.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import combinations_with_replacement, count
+from itertools import combinations_with_replacement
 
 from pypto_pro.enums import CoreKind, MemorySpace
 from pypto_pro.memory.cross_core import CrossOrder
-from pypto_pro.memory.design import Branch, Design, Loop, Node, Parallel, Step, TileRecord, slot_name
+from pypto_pro.memory.design import Design, Parallel, TileRecord, placed_steps, slot_name
 from pypto_pro.memory.order import By, Order, Touch, find_order
 
 
@@ -23,7 +23,7 @@ def find_parallel(design: Design) -> tuple[Parallel, ...]:
         return ()
     tiles = {t.name: t for t in design.tiles}
     orders = {p.core: find_order(p, tiles, mats) for p in design.programs}
-    loop_of = {point: loop for p in design.programs for point, loop in _innermost(p.body, 0, count(1))}
+    loop_of = {step.point: id(loop) if loop else 0 for p in design.programs for step, loop in placed_steps(p.body)}
     found: dict[Parallel, None] = {}
     for order in orders.values():
         for i, j in sorted(order.doubt[By.BARRIER]):
@@ -37,19 +37,6 @@ def find_parallel(design: Design) -> tuple[Parallel, ...]:
     for x, y in combinations_with_replacement([t for t in ours if loop_of[t.step.point]], 2):
         found |= dict.fromkeys(_pairs(x, y, tiles, cores=(" of AIV0", " of AIV1")))
     return tuple(found)
-
-
-def _innermost(body: tuple[Node, ...], loop: int, numbers: Iterator[int]) -> Iterator[tuple[int, int]]:
-    """Every point with the number of its innermost loop, 0 outside loops."""
-    for node in body:
-        match node:
-            case Step(point=point):
-                yield point, loop
-            case Loop(body=inner):
-                yield from _innermost(inner, next(numbers), numbers)
-            case Branch(arms=arms):
-                for arm in arms:
-                    yield from _innermost(arm, loop, numbers)
 
 
 def _between(design: Design, orders: dict[CoreKind, Order]) -> Iterator[tuple[Touch, Touch]]:
@@ -72,8 +59,8 @@ def _pairs(
     """
     a, b = tiles[x.use.tile], tiles[y.use.tile]
     on_x, on_y = cores or ("", "")
-    for i in x.slots(a):
-        for j in y.slots(b):
+    for i in x.use.slots(a):
+        for j in y.use.slots(b):
             held = (a.ids(i) if x.use.locked else frozenset()) & (b.ids(j) if y.use.locked else frozenset())
             if cores is None and (held or (a is b and i == j)):
                 continue
