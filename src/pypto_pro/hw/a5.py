@@ -151,6 +151,8 @@ L1_BANKS = 16
 L1_BANK_BYTES = 32 * KIB
 L1_BANK_GROUPS = 8
 L1_ROW_BYTES = 32
+L1_HALF = L1_BANKS * L1_BANK_BYTES // 2
+"""Addresses from here on are in the second bank of each group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,10 +174,9 @@ def l1_banks(start: int, size: int) -> frozenset[tuple[int, int]]:
     """(group, bank) of every bank that the bytes `[start, start + size)` touch."""
     if size <= 0:
         return frozenset()
-    half = L1_BANKS * L1_BANK_BYTES // 2
     touched: set[tuple[int, int]] = set()
     for bank in (0, 1):  # the two halves of the address range; inside one, rows go round the eight groups
-        low, high = max(start, bank * half), min(start + size, (bank + 1) * half)
+        low, high = max(start, bank * L1_HALF), min(start + size, (bank + 1) * L1_HALF)
         if low < high:
             first, last = low // L1_ROW_BYTES, (high - 1) // L1_ROW_BYTES
             count = min(last - first + 1, L1_BANK_GROUPS)

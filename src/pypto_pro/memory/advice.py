@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from pypto_pro.layouts import slot_size
 from pypto_pro.memory.check import LayoutReport, check_layout
-from pypto_pro.memory.design import Design, TileRecord, slot_name
+from pypto_pro.memory.design import Design, TileRecord, slot_name, tile_name
 from pypto_pro.memory.finding import LayoutFinding, finding, hexa
 from pypto_pro.memory.machine import Chip
 from pypto_pro.memory.planner import Solver, plan_layout
@@ -120,7 +120,7 @@ def _plan_findings(problem: Problem, placement: Placement, design: Design) -> It
 
 
 def _tiles(design: Design, *slots: str) -> list[TileRecord]:
-    found = [design.tile(name.partition("#")[0]) for name in slots]
+    found = [design.tile(tile_name(name)) for name in slots]
     return [t for t in dict.fromkeys(found) if t is not None]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from pypto_pro.enums import MemorySpace
-from pypto_pro.hw.a5 import L1_BANK_BYTES, L1_BANKS, l1_banks
+from pypto_pro.hw.a5 import L1_HALF, l1_banks
 from pypto_pro.memory.design import Parallel
 from pypto_pro.memory.finding import LayoutFinding, finding
 from pypto_pro.memory.table import Row
@@ -15,8 +15,6 @@ from pypto_pro.memory.table import Row
 CONFLICT = "conflict in L1: the parallel "
 SAME = "the same holds for"
 """How a note begins that counts further pairs of accesses."""
-HALF = L1_BANKS * L1_BANK_BYTES // 2
-"""Addresses from here on are in the second bank of each group."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +35,7 @@ class BankPair:
 
 def crosses_halves(row: Row) -> bool:
     """Whether an L1 slot lies in both halves of the address range."""
-    return row.space is MemorySpace.Mat and row.start < HALF < row.end
+    return row.space is MemorySpace.Mat and row.start < L1_HALF < row.end
 
 
 def find_bank_pairs(uses: Iterable[Parallel], rows: tuple[Row, ...]) -> tuple[BankPair, ...]:

@@ -91,8 +91,7 @@ def _unused(rows: tuple[Row, ...], judged: Judged) -> Iterator[LayoutFinding]:
         return
     for row in rows:
         life = judged.lives[row.key]
-        slot = None if row.tile.kind == "tile" else row.slot
         if not life.accessed:
-            yield finding("L210", f"nothing in this specialisation touches `{row.shown}`", row.tile, slot=slot)
+            yield finding("L210", f"nothing in this specialisation touches `{row.shown}`", row.tile, slot=row.index)
         elif not life.is_read and not row.tile.only_scratch and not _read_through_view(row, judged):
-            yield finding("L210", f"`{row.shown}` is written but never read", row.tile, slot=slot)
+            yield finding("L210", f"`{row.shown}` is written but never read", row.tile, slot=row.index)

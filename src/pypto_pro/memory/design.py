@@ -334,6 +334,11 @@ class Design:
         return next((t for t in self.tiles if t.name == name), None)
 
 
+def tile_name(reference: str) -> str:
+    """The tile of `name#i`, or of a bare name."""
+    return reference.partition("#")[0]
+
+
 def slot_name(tile: TileRecord, slot: int) -> str:
     """`name#i` for a group, the bare name for a tile."""
     return tile.name if tile.kind == "tile" else f"{tile.name}#{slot}"

@@ -13,7 +13,7 @@ from pypto_pro.dtypes import DataType
 from pypto_pro.enums import CoreKind, MemorySpace, PipeType, TensorLayout
 from pypto_pro.ir.types import TileType
 from pypto_pro.layouts import LEGAL_FRACTALS
-from pypto_pro.memory.design import BOTH_CORES, Declared, Design, OrderFact, Parallel, TileRecord
+from pypto_pro.memory.design import BOTH_CORES, Declared, Design, OrderFact, Parallel, TileRecord, tile_name
 from pypto_pro.memory.plan_text import Located, PlanFileError, parse
 
 E = TypeVar("E", bound=Enum)
@@ -224,7 +224,7 @@ class _Reader:
     def reference(self, m: Located, key: str, value: Any, names: list[str]) -> str:
         """The name of a tile, or of a slot as `name#i`."""
         text = str(value)
-        if text.partition("#")[0] not in names:
+        if tile_name(text) not in names:
             raise self.error(f"{key} names `{text}`, which is no tile", m, key, did_you_mean(text, names))
         return text
 

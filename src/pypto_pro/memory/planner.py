@@ -11,6 +11,7 @@ from pypto_pro.enums import MemorySpace
 from pypto_pro.hw.a5 import scale_address
 from pypto_pro.memory import cpsat
 from pypto_pro.memory.capacity import merge
+from pypto_pro.memory.design import tile_name
 from pypto_pro.memory.machine import SPACE_ORDER
 from pypto_pro.memory.problem import Placement, Problem, SlotSpec, SpacePlan
 from pypto_pro.memory.search import Block, Found, Space, align_up, first_fit, first_vector, lowest_end
@@ -137,7 +138,7 @@ def _step(problem: Problem, slot: SlotSpec) -> int:
     step = align_up(slot.size, slot.alignment)
     sizes = {s.name: s.size for s in problem.slots}
     for data, scale in problem.scales:
-        if data.partition("#")[0] == slot.tile:
+        if tile_name(data) == slot.tile:
             step = max(step, align_up(sizes[scale] * SCALE_RATIO, slot.alignment))
     return step
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from pypto_pro.enums import CoreKind, MemorySpace
 from pypto_pro.hw.a5 import scale_address
-from pypto_pro.memory.design import Design, TileRecord, slot_name
+from pypto_pro.memory.design import Design, TileRecord, slot_name, tile_name
 from pypto_pro.memory.finding import LayoutFinding
 from pypto_pro.memory.lifetimes import Key, Life, find_lifetimes
 from pypto_pro.memory.machine import Chip
@@ -123,13 +123,13 @@ def problem_of(
     slots = [s for t in tiles for s in _specs(t, chip, lives, t.name in pinned)]
     loose = {s.tile for s in slots if s.name in named}
     views = tuple(_views(design, tiles, reuses))
-    loose |= {_bare(v.reader) for v in views} | pinned
+    loose |= {tile_name(v.reader) for v in views} | pinned
     loose |= {t.name for t in tiles if t.scale_of is not None}  # they follow their data
     rigid = frozenset(
         t.name for t in tiles if t.kind == "group" and t.slots > 1 and not wishes.scatter and t.name not in loose
     )
     reuses = tuple(reuses)
-    edges = [(_bare(o.a), _bare(o.b)) for o in design.orders if o.kind == "cross_core"]
+    edges = [(tile_name(o.a), tile_name(o.b)) for o in design.orders if o.kind == "cross_core"]
     edges += [(r.a.tile.name, r.b.tile.name) for r in reuses if r.proof == "cross_core"]
     crossing = frozenset(frozenset(pair) for pair in edges)
     capacity = {s.space: chip[s.space].capacity for s in slots}
@@ -138,10 +138,6 @@ def problem_of(
     if wishes.proved:
         unproved = unproved_pairs(design, tuple(Row(t, i, 0, reserved_bytes(t)) for t in tiles for i in range(t.slots)))
     return Problem(tuple(slots), capacity, rigid, views, scales, crossing, separate, wishes.reuse, unproved), findings
-
-
-def _bare(reference: str) -> str:
-    return reference.partition("#")[0]
 
 
 def _specs(tile: TileRecord, chip: Chip, lives: Mapping[Key, Life], pinned: bool) -> Iterable[SlotSpec]:
@@ -188,7 +184,7 @@ def _views(design: Design, tiles: list[TileRecord], reuses: Iterable[Reuse]) -> 
     by_name = {t.name: t for t in tiles}
     taken: set[str] = set()
     for writer_name, reader_name in design.views:
-        writer, reader = by_name.get(_bare(writer_name)), by_name.get(_bare(reader_name))
+        writer, reader = by_name.get(tile_name(writer_name)), by_name.get(tile_name(reader_name))
         if writer is None or reader is None:
             continue
         for slot in range(min(writer.slots, reader.slots)):

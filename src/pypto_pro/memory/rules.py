@@ -38,10 +38,9 @@ def check_tile(tile: TileRecord, row_rule: list[LayoutFinding] | None = None) ->
 
 def _check_address(row: Row, rows: list[Row], chip: Chip, row_rule: bool) -> Iterator[LayoutFinding]:
     tile, align = row.tile, chip[row.space].alignment
-    slot = None if tile.kind == "tile" else row.slot
     if row.start < 0:
         yield finding("L102", f"`{row.shown}` starts at {hexa(row.start)}, before the space", tile,
-                      slot=slot, addr=row.start)  # fmt: skip
+                      slot=row.index, addr=row.start)  # fmt: skip
     remainder = row.start % align
     if not remainder:
         return
@@ -56,7 +55,7 @@ def _check_address(row: Row, rows: list[Row], chip: Chip, row_rule: bool) -> Ite
         f" (remainder {remainder})"
     )
     yield finding("L101", message, tile, notes=tuple(notes),
-                  slot=slot, addr=row.start, align=align, remainder=remainder)  # fmt: skip
+                  slot=row.index, addr=row.start, align=align, remainder=remainder)  # fmt: skip
 
 
 def _check_ids(tile: TileRecord) -> Iterator[LayoutFinding]:

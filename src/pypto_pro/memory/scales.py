@@ -66,6 +66,5 @@ def scale_findings(design: Design, pairs: tuple[ScalePair, ...]) -> Iterator[Lay
                 f"`{scale.shown}` is at {hexa(scale.start)}; the matrix unit reads the scales of `{data_row.shown}`"
                 f" ({hexa(data_row.start)}) from {hexa(pair.want)}"
             )
-            slot = None if scale.tile.kind == "tile" else scale.slot
-            yield finding("L111", message, scale.tile, data_row.tile, slot=slot, addr=scale.start,
+            yield finding("L111", message, scale.tile, data_row.tile, slot=scale.index, addr=scale.start,
                           want=pair.want, data_addr=data_row.start)  # fmt: skip

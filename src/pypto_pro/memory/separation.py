@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pypto_pro.hw.a5 import L1_BANK_BYTES, L1_BANK_GROUPS, L1_BANKS, L1_ROW_BYTES, l1_banks
+from pypto_pro.hw.a5 import L1_BANK_GROUPS, L1_HALF, L1_ROW_BYTES, l1_banks
 from pypto_pro.memory.search import Addresses, Found, Space, end_of
 
-HALF = L1_BANKS * L1_BANK_BYTES // 2
 ALL_GROUPS_BYTES = L1_BANK_GROUPS * L1_ROW_BYTES
 EXACT_BLOCKS = 12
 
@@ -52,12 +51,12 @@ def choices(space: Space, apart: Apart, i: int, placed: dict[int, int]) -> list[
     low = space.lowest(i, placed)
     found = {low}
     if i in apart.of:
-        upper = space.lowest(i, placed, HALF)
+        upper = space.lowest(i, placed, L1_HALF)
         found.add(upper)
         at = low
         while apart.broken_by(i, at, placed):
             if at - low >= ALL_GROUPS_BYTES:  # every bank group of this half was tried
-                if at >= HALF:
+                if at >= L1_HALF:
                     break
                 at = low = upper
             else:

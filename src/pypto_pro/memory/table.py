@@ -41,6 +41,11 @@ class Row:
         return self.tile.name if self.tile.kind == "tile" else f"{self.tile.name}[{self.slot}]"
 
     @property
+    def index(self) -> int | None:
+        """The slot of a group; None for a `make_tile`, which has no slots to the author."""
+        return None if self.tile.kind == "tile" else self.slot
+
+    @property
     def key(self) -> tuple[str, int]:
         """Tile name and slot index."""
         return self.tile.name, self.slot

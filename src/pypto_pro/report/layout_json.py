@@ -58,7 +58,7 @@ def _row(report: LayoutReport, row: Row) -> dict[str, Any]:
     return {
         "space": row.space.name,
         "variable": tile.name,
-        "slot": None if tile.kind == "tile" else row.slot,
+        "slot": row.index,
         "purpose": words.purpose(tile),
         "shape": list(tile.type.shape),
         "dtype": words.dtype_cell(tile),

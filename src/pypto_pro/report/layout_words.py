@@ -34,7 +34,7 @@ SOURCES = {
 
 def slot_cell(row: Row) -> str:
     """Group index, also for depth 1; a dash for a `make_tile`."""
-    return DASH if row.tile.kind == "tile" else str(row.slot)
+    return DASH if row.index is None else str(row.index)
 
 
 def shape_cell(tile: TileRecord) -> str:
