@@ -73,6 +73,7 @@ ROWS: dict[str, Row] = {
     "another with": Row(
         [(VECTOR, f"        with pl.section_other():\n            {S1}\n")], "`with` that is no section", S1,
     ),
+    "never reached": Row([(HEAD, "    return\n" + HEAD)], "is never reached", S0),
     "two in one section": Row(
         [extra("@pl.pipeline.stage\n"),
          (f"            {S1}\n", f"            {S1}\n            extra(y, u_g)\n")],

@@ -118,24 +118,24 @@ def _check_struct(
             hint="make the struct before the loop and write its fields inside",
         )  # fmt: skip
     for stmt in statements(tuple(call.statements)):
-        use = _more_than_reads(stmt, value)
+        use, found = _more_than_reads(stmt, value)
         if use:
             raise site.error(
                 f"stage `{stage.name}` {use} struct `{arg.id}`, expected a stage that only reads its fields, found "
-                "more than that; the pipeline passes a copy with other fields beside", stmt.span,
-                labels=(site.span(stage.statement).labelled("called here"),),
+                f"{found}", stmt.span, labels=(site.span(stage.statement).labelled("called here"),),
+                note="the pipeline passes a copy, with other fields beside",
                 hint="keep the value in a tile or in memory",
             )  # fmt: skip
 
 
-def _more_than_reads(stmt: Stmt, value: StructValue) -> str:
-    """What a statement does to a struct besides reading its fields, in words."""
+def _more_than_reads(stmt: Stmt, value: StructValue) -> tuple[str, str]:
+    """What a statement does to a struct besides reading its fields, and the statement, in words."""
     match stmt:
         case SetField(place=place) | CopyStruct(target=place) if place.var == value.place.var:
-            return "writes a field of"
+            return "writes a field of", f"a write of `{'.'.join(place.path)}`"
         case Op(args=args) if any(isinstance(a, FieldOf) and a.place == value.place for a in args):
-            return "hands an operation the whole"
-    return ""
+            return "hands an operation the whole", f"`{stmt.name}`"
+    return "", ""
 
 
 class _Builder:

@@ -51,6 +51,12 @@ class Rewriter:
         """The source with the transformed kernel. PipelineError where the rules of the pipeline are broken."""
         tree = self.site.source.tree
         found = structure.find(self.site, prune(inline.body_of(self.site.source), self.probe))
+        for stage in found.stages:
+            if id(stage.call) not in self.probe.calls:
+                raise self.site.error(
+                    f"stage `{stage.name}` is never reached, expected control to get to its call, found a jump before",
+                    stage.statement,
+                )  # fmt: skip
         lag = delays([stage.kind for stage in found.stages], self.config.preload)
         if self.config.sync_only:
             lag = (0,) * len(lag)
