@@ -17,6 +17,7 @@ from pypto_pro.frontend.closure import Captures
 from pypto_pro.frontend.naming import Wanted
 from pypto_pro.frontend.scan import Liveness
 from pypto_pro.frontend.source import Source
+from pypto_pro.frontend.specialise import Reading
 from pypto_pro.frontend.values import Value
 from pypto_pro.ir.nodes import Assign, Block, Expr, Local, Place, Stmt, Var
 from pypto_pro.ir.types import ScalarType, StructType, Type
@@ -135,7 +136,7 @@ class Context:
     expanding: list[FunctionType] = field(default_factory=list)
     structs: dict[str, StructType] = field(default_factory=dict)
     captured: Captures = field(default_factory=Captures)
-    to_run: bool = True
+    reading: Reading = field(default_factory=Reading)
     id_counts: dict[Var, int] = field(default_factory=dict)  # mutex ids carried by tile variables
     refs: dict[Var, Expr] = field(default_factory=dict)  # what a reference variable was bound to
     groups: dict[Var, Any] = field(default_factory=dict)

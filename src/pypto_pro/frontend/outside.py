@@ -18,7 +18,7 @@ def value_of(ctx: Context, found: Any, node: ast.AST, what: str = "") -> Value:
         value = closure.from_python(found)
     except OverflowError as overflow:
         raise ctx.error(ParserTypeError, f"{what}{overflow}", node) from None
-    if isinstance(found, TileType) and not ctx.to_run:
+    if isinstance(found, TileType) and not ctx.reading.to_run:
         return Static(found)
     _check_usable(ctx, value, node)
     return value

@@ -8,7 +8,7 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-from pypto_pro.diag.errors import ParserError, ParserSyntaxError, ParserTypeError
+from pypto_pro.diag.errors import ParserError, ParserSyntaxError, ParserTypeError, SSAViolationError
 from pypto_pro.enums import CoreKind
 from pypto_pro.frontend import (
     closure,
@@ -150,7 +150,7 @@ class _Reader:
         constants = self.special.constants()
         ctx = Context(
             core, self.captured.name, self.auto_mutex, _Hooks(), constants, captured=self.seen,
-            to_run=self.special.to_run,
+            reading=self.special.reading,
         )  # fmt: skip
         ctx.pipelined, ctx.probe = self.pipelined, self.probe
         body = inline.body_of(self.source)
@@ -181,6 +181,10 @@ class _Reader:
             text = f"a kernel has plain parameters only, found the {kind} parameter `{odd.arg}`"
             raise self._error(ParserSyntaxError, text, odd)
         returns = tree.returns
+        if self.special.reading.strict_ssa:
+            self._check_single_assignment(tree)
+        if self.special.reading.may_return:
+            returns = None
         if returns is not None and not (isinstance(returns, ast.Constant) and returns.value in (None, "None")):
             raise self._error(ParserSyntaxError, "a kernel returns nothing", returns, hint="leave the annotation out")
         tiling = [i for i, spec in enumerate(self.specs) if spec.kind is ParamKind.TILING]
@@ -188,6 +192,19 @@ class _Reader:
             raise self._error(ParserSyntaxError, "a kernel has one tiling parameter at most", args.args[tiling[1]])
         if tiling and tiling[0] != len(self.specs) - 1:
             raise self._error(ParserSyntaxError, "the tiling parameter is the last one", args.args[tiling[0]])
+
+    def _check_single_assignment(self, tree: ast.FunctionDef) -> None:
+        """SSAViolationError for the first name that is bound twice: parameters, assignments, loop variables."""
+        bound: dict[str, ast.AST] = {arg.arg: arg for arg in tree.args.args}
+        names = [node for stmt in tree.body for node in ast.walk(stmt) if isinstance(node, ast.Name)]
+        for node in sorted(names, key=lambda name: (name.lineno, name.col_offset)):
+            if isinstance(node.ctx, ast.Store) and node.id != "_":
+                first = bound.setdefault(node.id, node)
+                if first is not node:
+                    raise SSAViolationError(
+                        f"`{node.id}` is bound again, and single assignment is asked for", self.source.span(node),
+                        previous=self.source.span(first), kernel=self.captured.name, hint="use a new name",
+                    )  # fmt: skip
 
     def _param(self, index: int, spec: ParamSpec) -> Var:
         arg = next((a for a in self.source.tree.args.args if a.arg == spec.name), self.source.tree)

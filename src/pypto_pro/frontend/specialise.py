@@ -12,18 +12,30 @@ from pypto_pro.frontend.signature import ParamSpec
 
 
 @dataclass(frozen=True)
+class Reading:
+    """What a kernel is read for.
+
+    `to_run` is False for one that is only looked at, which may use a TileType made outside of it; no launch takes that.
+    `may_return`: its last statement may return a value (`pl.function`). `strict_ssa`: every name is bound once.
+    """
+
+    to_run: bool = True
+    may_return: bool = False
+    strict_ssa: bool = False
+
+
+@dataclass(frozen=True)
 class Specialisation:
     """`static`: (parameter index, axis, size) of every STATIC axis and of every axis behind `...`.
 
     `key` are the tiling key fields, `datatypes` the dtype variables; both become constants of the kernel and its
-    helpers. `to_run` is False for a kernel that is only looked at, which may use a TileType made outside of it; no
-    launch takes that.
+    helpers. `reading` says what for.
     """
 
     static: tuple[tuple[int, int, int], ...] = ()
     key: Mapping[str, int] = field(default_factory=dict)
     datatypes: Mapping[str, DataType] = field(default_factory=dict)
-    to_run: bool = True
+    reading: Reading = Reading()
 
     def dims(self, index: int, spec: ParamSpec) -> tuple[int | None, ...]:
         """The dims of the tensor parameter at `index`: sizes, None for DYNAMIC. ValueError when a size is missing."""

@@ -179,7 +179,12 @@ def _return(ctx: Context, stmt: ast.Return) -> None:
     if frame.kind is FrameKind.VECTOR:
         raise ctx.error(ParserSyntaxError, "a vector function has no return", stmt)
     if frame.kind is FrameKind.KERNEL or (frame.kind is FrameKind.SIMT and len(ctx.frames) == ctx.simt_base):
-        if not bare:
+        if not bare and ctx.reading.may_return and frame.kind is FrameKind.KERNEL:
+            if stmt is not frame.source.tree.body[-1]:
+                raise ctx.error(ParserSyntaxError, "a function returns its value in the last statement", stmt)
+            assert value is not None
+            ctx.evaluate(value)
+        elif not bare:
             text = f"a {frame.kind.value} returns nothing"
             raise ctx.error(ParserSyntaxError, text, stmt, hint="store results in a tensor")
         if frame.kind is FrameKind.KERNEL:

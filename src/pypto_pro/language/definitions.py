@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import ast
-import inspect
 import itertools
 import linecache
-import sys
-import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from types import SimpleNamespace
+from types import FunctionType, SimpleNamespace
 from typing import Any
 
-from pypto_pro.enums import FunctionType
+from pypto_pro.diag.errors import ParserSyntaxError
+from pypto_pro.enums import FunctionType as Purpose
+from pypto_pro.frontend.pipeline.config import PipelineConfig
 from pypto_pro.frontend.signature import read_signature
 from pypto_pro.frontend.source import KernelSource, source_of
+from pypto_pro.frontend.specialise import Reading
 from pypto_pro.ir.nodes import Kernel
 from pypto_pro.runtime.callsite import caller
-from pypto_pro.runtime.jit import JitKernel, JitOptions, PipelineConfig
+from pypto_pro.runtime.jit import JitKernel, JitOptions
 
 _METHOD_OF_CLASS = "__module__"
 """A name that only class bodies have among their locals."""
@@ -32,9 +32,10 @@ class KernelDef:
 
     name: str
     source: KernelSource
-    func_type: FunctionType = FunctionType.Opaque
+    func_type: Purpose = Purpose.Opaque
     strict_ssa: bool = False
     meta_data: Any = None
+    may_return: bool = False
     definition: JitKernel = field(repr=False, kw_only=True)
 
     @property
@@ -44,7 +45,8 @@ class KernelDef:
 
     def ir(self, shapes: Mapping[str, tuple[int, ...]] | None = None, after: str | None = None) -> Kernel:
         """The IR for given shapes of the tensors with STATIC axes. Raises what the front end raises."""
-        return self.definition.compile(self.definition.binder.static_from_shapes(shapes or {}), None, (), after)
+        static = self.definition.binder.static_from_shapes(shapes or {})
+        return self.definition.compile(static, None, (), after, reading=Reading(True, self.may_return, self.strict_ssa))
 
     @property
     def __name__(self) -> str:
@@ -56,7 +58,7 @@ def kernel(
     meta_data: Any = None,
     *,
     name: str | None = None,
-    func_type: FunctionType = FunctionType.Opaque,
+    func_type: Purpose = Purpose.Opaque,
     strict_ssa: bool = False,
     auto_mutex: bool = True,
     pipeline: PipelineConfig | None = None,
@@ -71,7 +73,7 @@ def kernel(
 
 
 def function(
-    fn: Callable[..., Any] | None = None, *, type: FunctionType = FunctionType.Opaque, strict_ssa: bool = False
+    fn: Callable[..., Any] | None = None, *, type: Purpose = Purpose.Opaque, strict_ssa: bool = False
 ) -> Any:
     """Define a function and read it at once; a method of a class is left to `pl.program`.
 
@@ -82,7 +84,7 @@ def function(
     def define(body: Callable[..., Any]) -> Any:
         if scope is not None and _METHOD_OF_CLASS in scope:
             return body
-        made = _define(body, scope, JitOptions(), type, strict_ssa, None)
+        made = _define(body, scope, JitOptions(), type, strict_ssa, None, may_return=True)
         made.ir()
         return made
 
@@ -98,7 +100,7 @@ def program(cls: type | None = None, *, strict_ssa: bool = False) -> Any:
 
     def define(owner: type) -> SimpleNamespace:
         found = {
-            name: _define(fn, None, JitOptions(), FunctionType.Opaque, strict_ssa, None)
+            name: _define(fn, None, JitOptions(), Purpose.Opaque, strict_ssa, None, may_return=True)
             for name, fn in _functions_of(owner).items()
         }
         for made in found.values():
@@ -111,20 +113,33 @@ def program(cls: type | None = None, *, strict_ssa: bool = False) -> Any:
 
 def _functions_of(owner: type) -> dict[str, Any]:
     """The methods of a class as plain functions that call each other by name, on lines as in the class's file."""
-    lines, first = inspect.getsourcelines(owner)
-    (tree,) = ast.parse(textwrap.dedent("".join(lines))).body
-    assert isinstance(tree, ast.ClassDef)
-    methods = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    plain_functions = [fn for fn in vars(owner).values() if isinstance(fn, FunctionType)]
+    if not plain_functions:
+        raise ValueError(f"program `{owner.__name__}` has no functions")
+    methods = [node for node in _class_tree(owner, plain_functions[0]).body if isinstance(node, ast.FunctionDef)]
     text = ""
     for method in methods:
         method.decorator_list.clear()
         receiver = method.args.args.pop(0).arg if method.args.args else ""
         plain = ast.unparse(_WithoutReceiver(receiver).visit(method))
-        text += "\n" * (first + method.lineno - 2 - text.count("\n")) + plain + "\n"
-    module = sys.modules[owner.__module__]
-    namespace = dict(vars(module))
+        text += "\n" * (method.lineno - 1 - text.count("\n")) + plain + "\n"
+    namespace = dict(plain_functions[0].__globals__)
     _execute(text, f"<pl.program {owner.__name__} {next(_texts)}>", namespace)
     return {method.name: namespace[method.name] for method in methods}
+
+
+def _class_tree(owner: type, method: FunctionType) -> ast.ClassDef:
+    """The syntax of a class, out of the file that one of its methods says it is from."""
+    code = method.__code__
+    tree = ast.parse("".join(linecache.getlines(code.co_filename)))
+    around = [
+        node for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef) and node.name == owner.__name__
+        and node.lineno <= code.co_firstlineno <= (node.end_lineno or 0)
+    ]  # fmt: skip
+    if not around:
+        raise ParserSyntaxError(f"the source of program `{owner.__name__}` cannot be found")
+    return around[-1]
 
 
 class _WithoutReceiver(ast.NodeTransformer):
@@ -155,12 +170,12 @@ def _scope() -> Mapping[str, Any] | None:
 
 
 def _define(
-    fn: Callable[..., Any], scope: Mapping[str, Any] | None, chosen: JitOptions, func_type: FunctionType,
-    strict_ssa: bool, meta_data: Any,
+    fn: Callable[..., Any], scope: Mapping[str, Any] | None, chosen: JitOptions, func_type: Purpose,
+    strict_ssa: bool, meta_data: Any, may_return: bool = False,
 ) -> KernelDef:
     source = KernelSource.capture(fn, scope)
     made = JitKernel(source, read_signature(source.fn, source.environment()), chosen, None, None)
-    return KernelDef(chosen.name or source.name, source, func_type, strict_ssa, meta_data, definition=made)
+    return KernelDef(chosen.name or source.name, source, func_type, strict_ssa, meta_data, may_return, definition=made)
 
 
 _texts = itertools.count(1)

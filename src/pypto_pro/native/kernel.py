@@ -56,5 +56,5 @@ def emit(kernel: Kernel, plan: Plan, sites: list[Site], functions: Functions) ->
 def _load(program: ProgramCode) -> int:
     code = engine.compile_module(program.text, glue=True)
     known = opcode.addresses(code)
-    imports = {name: known[name] for name in program.symbols}
+    imports = {name: known[name] for name in program.symbols if name in known}  # calls in dead code are gone
     return engine.link(code, (program.symbol,), imports)[program.symbol]

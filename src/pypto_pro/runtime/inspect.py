@@ -12,6 +12,7 @@ from typing import Any
 from pypto_pro.diag.names import did_you_mean
 from pypto_pro.dtypes import DataType
 from pypto_pro.enums import CoreKind
+from pypto_pro.frontend.specialise import Reading
 from pypto_pro.ir.nodes import Kernel
 from pypto_pro.ir.printer import print_kernel
 from pypto_pro.runtime.jit import JitKernel
@@ -77,7 +78,7 @@ def kernel_ir(
     """The IR of one variant behind a pass (None: all).
 
     Without a key the first legal one is taken; `shapes` are those of tensors with STATIC axes; `datatypes` as at a
-    launch, `to_run` as in `Specialisation`. Raises ValueError and TypeError for a wrong signature, and what the front
+    launch, `to_run` as in `Reading`. Raises ValueError and TypeError for a wrong signature, and what the front
     end raises.
     """
     schema = kernel.key_schema
@@ -88,7 +89,8 @@ def kernel_ir(
     chosen: tuple[tuple[str, DataType], ...] = ()
     if kernel.dtype_schema is not None:
         chosen = kernel.dtype_schema.check(dict(datatypes or {}))
-    return kernel.compile(kernel.binder.static_from_shapes(shapes or {}), key, chosen, after, to_run=to_run)
+    static = kernel.binder.static_from_shapes(shapes or {})
+    return kernel.compile(static, key, chosen, after, reading=Reading(to_run=to_run))
 
 
 def ir_text(

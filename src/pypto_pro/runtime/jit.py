@@ -28,6 +28,7 @@ from pypto_pro.runtime.tilingkey import TilingKeySchema
 
 if TYPE_CHECKING:
     from pypto_pro.frontend.closure import Captures
+    from pypto_pro.frontend.specialise import Reading
 
 
 MAX_BLOCKS = 2**31 - 1  # get_block_num and get_block_idx are INT32
@@ -227,18 +228,18 @@ class JitKernel:
 
     def compile(
         self, static: StaticDims, key: Mapping[str, int] | None, datatypes: tuple[tuple[str, DataType], ...],
-        after: str | None = None, captures: Captures | None = None, *, to_run: bool = True,
+        after: str | None = None, captures: Captures | None = None, reading: Reading | None = None,
     ) -> Kernel:
         """Read the source for one signature and run the passes (up to `after` only, when given).
 
-        `captures` is told what was read from outside the source; `to_run` as in `Specialisation`.
+        `captures` is told what was read from outside the source; `reading` says what for.
         """
         resolve_arch(self.options.arch)
         from pypto_pro import passes
         from pypto_pro.frontend.parse import parse_kernel
-        from pypto_pro.frontend.specialise import Specialisation
+        from pypto_pro.frontend.specialise import Reading, Specialisation
 
-        special = Specialisation(static, dict(key or {}), dict(datatypes), to_run)
+        special = Specialisation(static, dict(key or {}), dict(datatypes), reading or Reading())
         chosen = self.options
         kernel = parse_kernel(
             self.source, special, auto_mutex=chosen.auto_mutex, captures=captures, pipeline=chosen.pipeline
