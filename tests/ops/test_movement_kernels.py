@@ -8,6 +8,7 @@ import pytest
 
 import pypto_pro
 import pypto_pro.language as pl
+from pypto_pro.diag.errors import ArgumentError
 
 S, F16, F32, I8, I32, I64 = pl.MemorySpace, pl.DT_FP16, pl.DT_FP32, pl.DT_INT8, pl.DT_INT32, pl.DT_INT64
 BF16, U8, U16, BOOL = pl.DT_BF16, pl.DT_UINT8, pl.DT_UINT16, pl.DT_BOOL
@@ -142,6 +143,43 @@ def test_sub_views_move_what_lies_in_their_bounds_and_in_the_valid_part() -> Non
         wanted[k, : part.shape[0], : part.shape[1]] = part
     for _, y, _, _ in on_both(parts_of_a_tile, x, np.zeros_like(wanted), 9, 13):
         assert np.array_equal(y, wanted)
+
+
+@pl.jit(auto_mutex=True)
+def run_time_places(x: pl.Tensor[[32, 64], F16], y: pl.Tensor[[32, 64], F16], rows: pl.DT_INT32, cols: pl.DT_INT32,
+                    row: pl.DT_INT32):
+    mat = pl.make_tile_group(
+        type=pl.TileType(shape=[64, 64], dtype=F16, target_memory=S.Mat), addrs=0, mutex_ids=[9]).current()
+    with pl.section_vector():
+        t, part = tile([32, 64], F16, 0, 0), tile([16, 64], F16, 0x1000, 1)
+        boxes = tile([16, 64], F16, 0x2000, 2, S.Vec, 0, pl.NZ)
+        if pl.get_subblock_idx() == 0:
+            pl.load(t, x, [0, 0])
+            pl.move(part, t, [row, 0])
+            pl.move(boxes, part)
+            pl.insert(mat, boxes, [row, 0])
+            pl.set_validshape(part, [rows, cols])
+            pl.load(part, x, [0, 0])
+            pl.store(y, part, [0, 0])
+    with pl.section_cube():
+        pl.set_validshape(mat, [rows, cols])
+
+
+@pytest.mark.parametrize("extents", [(0, 64), (-3, 64), (16, -1), (-9, -9)], ids=str)
+def test_negative_valid_extents_count_as_none(extents: tuple[int, int]) -> None:
+    x = np.ones((32, 64), np.float16)
+    for _, y, *_ in on_both(run_time_places, x, np.zeros_like(x), *extents, 0):
+        assert not y.any()
+
+
+@pytest.mark.parametrize("executor", ["native", "interp"])
+def test_negative_offsets_on_chip_are_refused_at_their_line(executor: str) -> None:
+    x = np.ones((32, 64), np.float16)
+    with pypto_pro.options(executor=executor):
+        run_time_places[None, 1](x, x.copy(), 16, 64, 16)
+        with pytest.raises(ArgumentError, match="offset is negative") as caught:
+            run_time_places[None, 1](x, x.copy(), 16, 64, -16)
+    assert "pl.move(part, t, [row, 0])" in str(caught.value)
 
 
 # --- the accumulator -------------------------------------------------------------------------------------------------

@@ -11,7 +11,8 @@ from unit import kernel_text
 
 TENSORS = """x: pl.Tensor[[64, 64], pl.DT_FP32], h: pl.Tensor[[64, 64], pl.DT_FP16], b: pl.Tensor[[64, 64], pl.DT_INT8],
 u8: pl.Tensor[[64, 64], pl.DT_UINT8], bf: pl.Tensor[[64, 64], pl.DT_BF16], i32: pl.Tensor[[64, 64], pl.DT_INT32],
-w: pl.Tensor[[4, 16], pl.DT_INT64], flag: pl.Tensor[[64, 64], pl.DT_BOOL], cube: pl.Tensor[[4, 64, 64], pl.DT_FP32],
+w: pl.Tensor[[4, 16], pl.DT_INT64], nz64: pl.Tensor[[16, 16], pl.DT_INT64, pl.NZ],
+flag: pl.Tensor[[64, 64], pl.DT_BOOL], cube: pl.Tensor[[4, 64, 64], pl.DT_FP32],
 e8: pl.Tensor[[64, 6, 2], pl.DT_FP8E8M0], nz: pl.Tensor[[64, 64], pl.DT_FP32, pl.NZ],
 dyn: pl.Tensor[[64, pl.DYNAMIC], pl.DT_FP32, pl.NZ], odd: pl.Tensor[[60, 64], pl.DT_FP32, pl.NZ],
 deep: pl.Tensor[[2, 64, 64], pl.DT_FP32, pl.NZ], standing: pl.Tensor[[64, 64], pl.DT_FP32, pl.DN],
@@ -139,6 +140,9 @@ LOADS = [
     ("cube", "pl.load(${t([64, 12], E8, S.Mat, pl.ZZ)}, ed, [0, 0, 0])", "at least 3 axes"),
     ("cube", "pl.load(${t([64, 12], E8, S.Mat, pl.ZZ)}, e8, [0, 0, 0], order=[0, 2])", "names the phase axis"),
     ("cube", "pl.load(${t([64, 12], E8, S.Mat, pl.ZZ)}, e8, [0, 0, 1])", "offset along their axis is 0"),
+    ("cube", "v = pl.make_tensor(e8, [16, 6, 2], [48, 4, 2])\n"
+     "pl.load(${t([16, 12], E8, S.Mat, pl.ZZ)}, v, [0, 0, 0])", "stride 2 along its phase axis"),
+    ("cube", "pl.load(${t([16, 16], I64, S.Mat, pl.ND)}, nz64, [0, 0])", "takes no NZ tensor"),
     ("cube", "pl.load(${t([64, 12], E8, S.Mat, pl.ZZ)}, e8, [n, n, 0])", None),
     ("cube", "pl.load(${t([64, 64], E8, S.Mat, pl.ZZ)}, b, [0, 0])", "only takes MX scales"),
     ("cube", "pl.load(${t([64, 64], E8, S.Mat, pl.ZZ, 512)}, e82, [0, 0])", "only takes MX scales"),

@@ -248,9 +248,14 @@ class Statements:
                     self.storage.address(var), self.expressions.value(source), self.storage.tile_bytes
                 )
             case n.SetValid(tile=tile, rows=rows, cols=cols):
-                extents = self.expressions.index(rows), self.expressions.index(cols)
+                extents = self._extent(rows), self._extent(cols)
                 for descriptor in self._descriptors(tile):
                     self.set_valid(descriptor, *extents)
+
+    def _extent(self, extent: n.Expr) -> Value:
+        """A valid extent; negative ones, which no device defines, count as 0."""
+        found = self.expressions.index(extent)
+        return found if isinstance(extent, n.Const) else self.code.intrinsic("smax", found, I64(0))
 
     def set_valid(self, descriptor: Value, rows: Value, cols: Value) -> None:
         """Write the valid extents of a descriptor."""

@@ -6,6 +6,7 @@ end of the destination is left out and reported (decision 28).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, NamedTuple
 
 from pypto_pro import layouts
@@ -123,14 +124,19 @@ def touched(dst: Any, src: Any, offset: tuple[Any, Any]) -> list[Access]:
     return [*read, Access("dst_tile", Effect.WRITE, part.target, within_tile=True)]
 
 
+def inside_fact(offset: Sequence[Any]) -> Requirement:
+    """An offset on chip counts from the first element."""
+    return Requirement((offset[0] >= 0) & (offset[1] >= 0), "the offset is negative")
+
+
 def offset_facts(src: Any, offset: tuple[Any, Any]) -> list[Requirement]:
-    """The offset along the blocks of the source is a multiple of c0."""
+    """The offset is not negative, along the blocks of the source a multiple of c0."""
     if not layouts.is_fractal(layout(src)):
-        return []
+        return [inside_fact(offset)]
     c0 = layouts.elements_per_block(src.type.dtype)
     along, what = (offset[1], "column") if layout(src) is L.NZ else (offset[0], "row")
     text = f"the {what} offset of an insert from {layout(src).name} must be a multiple of {c0}"
-    return [Requirement(along % c0 == 0, f"{text}: whole 32-byte blocks are copied")]
+    return [inside_fact(offset), Requirement(along % c0 == 0, f"{text}: whole 32-byte blocks are copied")]
 
 
 @defop("pl.insert", pipe=PipeType.MTE3, section=Section.VECTOR, family="move.onchip", copies=True)

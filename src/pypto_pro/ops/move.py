@@ -26,7 +26,17 @@ from pypto_pro.ops.fixpipe import (
     one_nan,
     scale_access,
 )
-from pypto_pro.ops.insert import check_offset, check_pair, copy_part, layout, lower_parts, offset_facts, parts, touched
+from pypto_pro.ops.insert import (
+    check_offset,
+    check_pair,
+    copy_part,
+    inside_fact,
+    layout,
+    lower_parts,
+    offset_facts,
+    parts,
+    touched,
+)
 from pypto_pro.ops.move_plans import DUAL, is_insert, partners, path, plan, rounded_valid
 from pypto_pro.ops.operands import ScalarInfo, TileArg, TileInfo, tile
 
@@ -135,12 +145,14 @@ def _(
     dst_tile: Any, src_tile: Any, offset: Sequence[Any] | None, acc_to_vec_mode: AccToVecMode | None,
     relu_pre_mode: ReluPreMode | None, scale: Any,
 ) -> list[Any]:
-    if acc_to_vec_mode in DUAL:
-        return [DescriptorUpdate("src_tile", *rounded_valid(src_tile, acc_to_vec_mode))]
     if is_insert(dst_tile, src_tile, offset, _has_extras(acc_to_vec_mode, relu_pre_mode, scale)):
         return offset_facts(src_tile, tuple(offset or (0, 0)))
-    within_vec = path(dst_tile, src_tile) == (S.Vec, S.Vec)
-    return rules.block_facts(dst_tile=dst_tile, src_tile=src_tile) if within_vec else []
+    found: list[Any] = [inside_fact(offset)] if offset is not None else []
+    if acc_to_vec_mode in DUAL:
+        found.append(DescriptorUpdate("src_tile", *rounded_valid(src_tile, acc_to_vec_mode)))
+    if path(dst_tile, src_tile) == (S.Vec, S.Vec):
+        found += rules.block_facts(dst_tile=dst_tile, src_tile=src_tile)
+    return found
 
 
 @move.regions

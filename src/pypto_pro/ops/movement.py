@@ -122,7 +122,7 @@ def _(dst_tile: TileInfo, src_tensor: TensorInfo, offsets: tuple[ScalarInfo, ...
     if dst_tile.type.pad in (TilePad.max.value, TilePad.min.value) and dst_tile.dtype.bits() == 64:
         raise ValueError(f"`{dst_tile.name}` is {rules.names([dst_tile.dtype])}, which is padded with zeros only")
     if scale_load.is_scale_load(dst_tile, src_tensor):
-        scale_load.check(dst_tile, src_tensor, offsets, order)
+        scale_load.check(dst_tile, src_tensor, order)
         return
     if is_nz(src_tensor):
         check_nz_tensor(src_tensor, order)

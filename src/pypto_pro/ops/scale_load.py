@@ -14,7 +14,7 @@ from pypto_pro.dtypes import DataType
 from pypto_pro.enums import MemorySpace, TensorLayout
 from pypto_pro.layouts import SCALE_FRACTAL
 from pypto_pro.ops.entry import Access, Effect, Window
-from pypto_pro.ops.operands import Array, ScalarInfo, TensorInfo, TileArg, TileInfo
+from pypto_pro.ops.operands import Array, TensorInfo, TileArg, TileInfo
 from pypto_pro.ops.tensors import TensorArg
 
 PHASES = 2
@@ -64,10 +64,8 @@ def accesses(dst: Any, offsets: tuple[Any, ...], order: tuple[int, ...] | None) 
     return [Access("src_tensor", Effect.READ, w) for w in windows(dst, offsets, order)]
 
 
-def check(
-    dst: TileInfo, src: TensorInfo, offsets: tuple[ScalarInfo, ...], order: tuple[int, ...] | None
-) -> None:
-    """Rank, the phase axis, and that `order` and the offsets leave it alone; ValueError."""
+def check(dst: TileInfo, src: TensorInfo, order: tuple[int, ...] | None) -> None:
+    """Rank, the phase axis, and that `order` leaves it alone; ValueError."""
     dims = src.type.dims
     if len(dims) < 3 or dims[-1] != PHASES:
         raise ValueError(
@@ -76,7 +74,5 @@ def check(
         )
     if order is not None and len(dims) - 1 in order:
         raise ValueError(f"order {list(order)} names the phase axis {len(dims) - 1} of `{src.name}`")
-    if offsets[-1].value not in (0, None):
-        raise ValueError(f"offset {len(dims) - 1} of `{src.name}` is {offsets[-1].value}: {WHOLE_PAIRS}")
     if src.strides is not None and src.strides[-1] not in (None, 1):
         raise ValueError(f"`{src.name}` has stride {src.strides[-1]} along its phase axis, which must be 1")
