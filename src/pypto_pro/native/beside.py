@@ -28,6 +28,13 @@ class _Worker:
                 except BaseException as error:
                     self.failure = error
 
+    def catch_up(self) -> None:
+        """Wait until everything given so far is done."""
+        done = threading.Event()
+        self.jobs.put(done.set)
+        while not done.wait(0.01) and self.failure is None:
+            """A worker that failed does no more jobs."""
+
     def end(self) -> None:
         """Wait until everything is done."""
         self.jobs.put(None)
@@ -39,7 +46,13 @@ _worker: ContextVar[_Worker | None] = ContextVar("pypto_pro_worker", default=Non
 
 @contextmanager
 def beside() -> Iterator[None]:
-    """What `later` gets is done by another thread, and done at the end of the block; raises what a job raised."""
+    """What `later` gets is done by another thread, and done at the end of the block; raises what a job raised.
+
+    Inside another such block, which happens in signal handlers, that one's jobs are done first.
+    """
+    around = _worker.get()
+    if around is not None:
+        around.catch_up()
     worker = _Worker()
     token = _worker.set(worker)
     try:

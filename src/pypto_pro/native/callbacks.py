@@ -242,8 +242,7 @@ def _overruns(site: Site, named: Mapping[str, Any], report: Any) -> list[tuple[s
         report(site, f"`{touch.operand}` of {leaf} covers bytes {low}..{high} of {where}{OUTSIDE}")
         if isinstance(operand, TileArg):
             if high > FARTHEST:
-                text = f"`{touch.operand}` of {leaf} lies at byte {low} of {operand.type.space.name}, which has {size}"
-                raise ArgumentError(text, site.span)
+                raise ArgumentError(f"`{touch.operand}` of {leaf} covers bytes {low}..{high} of {where}", site.span)
             found.append((touch.operand, high))
     return found
 

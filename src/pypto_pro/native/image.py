@@ -55,7 +55,7 @@ class LazySites(Sequence["Site"]):
 
     def __init__(self, kernel: Callable[[], Kernel]) -> None:
         self._kernel = kernel
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     @cached_property
     def _sites(self) -> Sequence[Site]:

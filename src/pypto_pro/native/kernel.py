@@ -16,8 +16,9 @@ from pypto_pro.native.program import CoreProgram, ProgramCode, Site
 from pypto_pro.native.simt import make_launch
 from pypto_pro.native.vector_function import Call, make_call
 
-_one_at_a_time = threading.Lock()
-"""A kernel waits for its own op functions only, so none may be on the way for another one."""
+_one_at_a_time = threading.RLock()
+"""A kernel waits for its own op functions only, so none may be on the way for another thread's kernel; `beside` sees to
+those of a compile that a signal handler interrupted with its own."""
 
 
 class Functions:

@@ -8,6 +8,7 @@ when generated code calls `tick`, which sets the cancel flag of the launch.
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import os
 import struct
@@ -15,17 +16,18 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from functools import cache
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pypto_pro.diag.errors import ArgumentError
 from pypto_pro.enums import CoreKind, MemorySpace
 from pypto_pro.ir.launch import BufferValue, Launch, TilingValue
 from pypto_pro.ir.nodes import Var
 from pypto_pro.ir.types import PtrType, ScalarType, TensorType
-from pypto_pro.native import frames
+from pypto_pro.native import background, frames
 from pypto_pro.native.executable import Executable
 from pypto_pro.native.frames import (
     CORE,
@@ -41,8 +43,6 @@ from pypto_pro.native.frames import (
 )
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future, ThreadPoolExecutor
-
     from pypto_pro.diag.errors import StuckError
     from pypto_pro.native.program import Site
     from pypto_pro.native.vector_unit import VectorUnit
@@ -52,6 +52,9 @@ SHORT_SECONDS = 150e-6
 """A launch shorter than this is not worth waking other threads for."""
 SLOW_CYCLES = 400_000
 """Cycles after which a launch expected to be short asks for help all the same."""
+
+MOST_UNITS = 1 << 14
+"""Blocks that can be alive at once; far more than any device has cores."""
 
 _CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 _TICK = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
@@ -68,36 +71,23 @@ def thread_count() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-@cache
-def _pool() -> ThreadPoolExecutor:
-    from concurrent.futures import ThreadPoolExecutor
-
-    return ThreadPoolExecutor(max_workers=256, thread_name_prefix="pypto-pro")
-
-
-if hasattr(os, "register_at_fork"):  # a forked child has none of the parent's threads
-    os.register_at_fork(after_in_child=lambda: _pool.cache_clear())
-
-
 # --- arenas -----------------------------------------------------------------------------------------------------------
 
 _arenas: list[Words] = []
-_arena_lock = threading.Lock()
 _KEPT = 64
 
 
 def take_arena() -> Words:
     """On-chip memory of one block, from the free list or new (pages appear when touched)."""
-    with _arena_lock:
-        if _arenas:
-            return _arenas.pop()
-    return np.zeros(frames.ARENA_BYTES // WORD, np.int64)
+    try:
+        return _arenas.pop()
+    except IndexError:
+        return np.zeros(frames.ARENA_BYTES // WORD, np.int64)
 
 
 def give_arenas(arenas: Sequence[Words]) -> None:
     """Back to the free list."""
-    with _arena_lock:
-        _arenas.extend(arenas[: max(0, _KEPT - len(_arenas))])
+    _arenas.extend(arenas[: max(0, _KEPT - len(_arenas))])
 
 
 # --- one launch -----------------------------------------------------------------------------------------------------
@@ -230,14 +220,21 @@ class Run:
         plan, blocks = self.executable.plan, launch.block_dim
         workers = max(1, min(threads, blocks))
         units = blocks if plan.parking else workers
+        if units > MOST_UNITS:
+            raise ArgumentError(
+                f"the blocks of `{self.executable.name}` wait for each other, so all of them are alive at once: at most"
+                f" {MOST_UNITS} here, found {blocks}"
+            )
         self.prepare(launch, units)
         main = threading.current_thread() is threading.main_thread()
         self._aim_ticks(units, main)
         if main:
             self._hook, sys.unraisablehook = sys.unraisablehook, self._hear
+        _running.add(self)
         try:
             self._run_workers(workers)
         finally:
+            _running.discard(self)
             if main:
                 sys.unraisablehook = self._hook
         self._conclude()
@@ -248,23 +245,23 @@ class Run:
         first = 1 if short else workers
         self._set("slow_cycles", SLOW_CYCLES if first < workers else 0)
         self.workers = 1
-        helpers = self._start(range(1, first))
+        started = self._start(range(1, first))
         if self._own_work() == RUN_WAKE:
             self._set("slow_cycles", 0)
-            helpers = self._start(range(1, workers))
+            started = self._start(range(1, workers))
             self._own_work()
-        self._join(helpers)
-        self.executable.last_seconds = (time.perf_counter() - began) * (1 + len(helpers))
+        self._join(started)
+        self.executable.last_seconds = (time.perf_counter() - began) * (1 + len(started))
 
-    def _start(self, numbers: range) -> list[Future[int]]:
-        return [_pool().submit(self._help, number) for number in numbers]
+    def _start(self, numbers: range) -> list[background.Task]:
+        return [background.submit(partial(self._help, number)) for number in numbers]
 
-    def _join(self, helpers: list[Future[int]]) -> None:
+    def _join(self, started: list[background.Task]) -> None:
         """Wait for helpers that have begun; the others are not needed any more."""
-        for helper in helpers:
-            while not helper.cancel():
+        for helper in started:
+            while not helper.call_off():
                 try:
-                    failed = helper.exception()
+                    failed = helper.wait()
                     if failed is not None:
                         self._cancel(failed)
                     break
@@ -455,6 +452,19 @@ def _scalar_bytes(value: bool | int | float, type_: ScalarType) -> bytes:
     if dtype.is_float():
         return struct.pack("<f4x", value)
     return struct.pack("<q", int(value)) if dtype.is_signed_int() else struct.pack("<Q", int(value))
+
+
+_running: set[Run] = set()
+
+
+@atexit.register
+def _end_launches() -> None:
+    """Launches of other threads that still run when the process ends are cancelled, so that no code of theirs does."""
+    for run in [*_running]:
+        run._cancel(SystemExit())
+    ends = time.monotonic() + 1
+    while _running and time.monotonic() < ends:
+        time.sleep(0.001)
 
 
 def launch(executable: Executable, request: Launch, threads: int | None = None) -> None:

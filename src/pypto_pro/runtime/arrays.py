@@ -114,7 +114,10 @@ def quick_reader(rank: int, fixed: Sequence[tuple[int, int]], dtype: DataType, m
             return None
         if not (value.layout is torch.strided and value.is_contiguous() and fits(shape)):
             return None
-        return value.data_ptr(), value.nbytes, shape
+        size = value.nbytes
+        if value.untyped_storage().nbytes() < size + value.storage_offset() * value.itemsize:
+            return None
+        return value.data_ptr(), size, shape
 
     return read
 
@@ -151,6 +154,9 @@ def _from_torch(tensor: Any, name: str) -> HostArray:
     size = tensor.nbytes if strides is None else _extent(shape, strides) * tensor.element_size()
     writeable = not (tensor.requires_grad and sys.modules["torch"].is_grad_enabled())
     address = _torch_address(tensor, name)
+    needed, held = size + tensor.storage_offset() * tensor.element_size(), tensor.untyped_storage().nbytes()
+    if held < needed:
+        raise ArgumentError(f"`{name}` reaches {needed} bytes into its storage, which was cut to {held}", call_site())
     return HostArray(address, size, shape, strides, _TORCH[dtype], str(dtype), writeable, tensor, _GRAD)
 
 
@@ -163,7 +169,7 @@ def _torch_address(tensor: Any, name: str) -> int:
             address = tensor.data_ptr()
         except RuntimeError:
             address = None
-    if address or (address == 0 and tensor.nbytes == 0):
+    if address is not None and (address or tensor.untyped_storage().nbytes() < tensor.nbytes or tensor.nbytes == 0):
         return int(address)
     message = f"`{name}` is a {type(tensor).__name__} without memory, as torch uses them for tracing"
     hint = "wrap the launch in a torch.library.custom_op and register a fake for it"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pypto_pro.runtime import options, stored
 from pypto_pro.runtime.dependencies import Dependencies, describe, is_repeatable, names_read_by
 from pypto_pro.runtime.platform import resolve_arch
-from pypto_pro.runtime.specialise import Signature, Variant
+from pypto_pro.runtime.specialise import Signature, Variant, making
 from pypto_pro.runtime.watch import watch
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def native_code(variant: Variant) -> Any:
     """What native made of a variant: loaded from the disk cache, or compiled at the first launch and stored there."""
     code = variant.compiled.get("native")
     if code is None:
-        with variant.lock:
+        with making:
             code = variant.compiled.get("native")
             if code is None:
                 code = variant.compiled["native"] = _load(variant) or _generate(variant)

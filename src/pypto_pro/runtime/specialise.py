@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -83,7 +84,6 @@ class Variant:
     key: str | None = None
     stored: Stored | None = None
     seconds_left: float = math.inf
-    lock: threading.Lock = field(default_factory=threading.Lock)
     compiled: dict[str, Any] = field(default_factory=dict)
     told: set[tuple[str, str]] = field(default_factory=set)
 
@@ -155,12 +155,17 @@ def _memory_vars(arg: Any) -> set[Var]:
     return {n for n in walk.walk(arg) if isinstance(n, Var) and isinstance(n.type, TensorType | PtrType)}
 
 
+making = threading.RLock()
+"""Held by whoever compiles, so that a fork finds nothing half made. A signal handler may compile inside a compile."""
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=making.acquire, after_in_parent=making.release, after_in_child=making.release)
+
+
 class VariantCache:
     """The variants of one kernel object. Failed compiles are not kept; threads compile a signature once."""
 
     def __init__(self) -> None:
         self._variants: dict[Signature, Variant] = {}
-        self._lock = threading.Lock()
 
     def get(self, signature: Signature) -> Variant | None:
         """The variant if it exists."""
@@ -168,7 +173,7 @@ class VariantCache:
 
     def get_or_make(self, signature: Signature, make: Any) -> Variant:
         """The variant, made by `make(signature) -> Variant` when it does not exist yet."""
-        with self._lock:
+        with making:
             found = self._variants.get(signature)
             if found is None:
                 found = self._variants[signature] = make(signature)
