@@ -239,6 +239,8 @@ def exits_to_vec(level: int) -> Iterator[Call]:
         for scale, relu in itertools.product(scales_of(scaled), (None, RELU)):
             attrs = {"acc_to_vec_mode": mode, "relu_pre_mode": relu, "scale": scale}
             for layout, fractal in ((L.ND, None), (L.DN, None), (L.NZ, None), (L.NZ, 1024)):
+                if (relu is not None and layout is not L.ND) or (fractal == 1024 and target.bits() != 32):
+                    continue
                 dst = T(shapes.get(mode, (32, 64)), target, addr=0x100, layout=layout, fractal=fractal)  # type: ignore[arg-type]
                 for compact, valid in itertools.product((0, 1), tails((32, 64), level)):
                     src = T((32, 64), source, S.Acc, valid=valid, compact=compact)

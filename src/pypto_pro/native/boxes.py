@@ -28,7 +28,7 @@ class Boxes(Nibbles):
         rows, cols = self.scalar(source.rows), self.scalar(source.cols)
         to, of = self._box_end(dst, target), self._box_end(src, source)
         to = to.exchanged() if transposed else to
-        with self.if_((rows != 0) & (cols != 0)):
+        with self._unless_empty(rows, cols):
             self.require(self._box_fits(dst, to, rows, cols), self._box_fits(src, of, rows, cols))
             if way_out is not None:
                 self.require(*exits.guards(self, way_out, cols))

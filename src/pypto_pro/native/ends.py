@@ -6,6 +6,8 @@ line: the run axis. 4-bit elements may be seen as bytes (`packed`) where pairs l
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -46,6 +48,13 @@ class End:
 
 class Ends(Emitter):
     """The builder's part for ends."""
+
+    @contextmanager
+    def _unless_empty(self, rows: Scalar, cols: Scalar) -> Iterator[None]:
+        """What is done for at least one element; the meaning refuses negative extents."""
+        with self.if_((rows != 0) & (cols != 0)):
+            self.require(rows > 0, cols > 0)  # a branch of its own: what it says of the extents shapes the loops
+            yield
 
     def _box_end(self, tile: Tile, box: Box) -> End:
         geo = tile_geometry(tile.type, box.row_extent, box.col_extent) if _static(box) else _geometry(tile, box)

@@ -44,7 +44,7 @@ def change(k: Emitter, source: DataType, target: DataType, way_out: Exit) -> Cha
         words = _channel_words(k, way_out.scale, column, lanes.count) if isinstance(way_out.scale, Tile) else None
         factor = _scalar_factor(k, way_out.scale, lanes.count) if words is None else _channel_factor(words)
         result = lanes.to(D.DT_FP32) * factor
-        return _fitted(_relu(result) if way_out.relu else one_nan(result), target, words)
+        return _fitted(_relu(result) if way_out.relu else result, target, words)
 
     return scaled
 
@@ -88,10 +88,10 @@ def _fitted(result: Lanes, target: DataType, words: Lanes | None) -> Lanes:
         case D.DT_FP16:
             largest = convert.LARGEST[target]
             low = (result < -largest).select(-largest, result)
-            return (low > largest).select(largest, low)  # NaN stays
+            return one_nan((low > largest).select(largest, low))
         case D.DT_FP8E4M3FN | D.DT_HF8:
             return small_floats.encode(result, target, RoundMode.CAST_RINT, saturate=True)
-    return result
+    return one_nan(result)
 
 
 def _eight_bits(result: Lanes, words: Lanes) -> Lanes:

@@ -146,7 +146,7 @@ class Moves(Ends):
         whole_rows = aligned.choose(whole_rows, 0)
         with self.for_range(0, whole_rows, SQUARE) as i, self.for_range(0, whole_cols, SQUARE) as j:
             self._square(to, of, i, j, change)
-        with self.for_range(0, whole_rows) as i, self.for_range(whole_cols, cols) as j:
+        with self.if_(whole_cols < cols), self.for_range(0, whole_rows) as i, self.for_range(whole_cols, cols) as j:
             self._element(to, of, i, j, change)
         with self.for_range(whole_rows, rows) as i, self.for_range(0, cols) as j:
             self._element(to, of, i, j, change)

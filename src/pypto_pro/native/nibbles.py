@@ -76,7 +76,7 @@ class Nibbles(Moves):
 
     def _each_nibble(self, to: End, of: End, rows: tuple[Any, Any], cols: tuple[Any, Any]) -> None:
         """The elements of [rows) x [cols) one by one."""
-        with self.for_range(*rows) as i, self.for_range(*cols) as j:
+        with self.if_(self.scalar(cols[0]) < cols[1]), self.for_range(*rows) as i, self.for_range(*cols) as j:
             self._nibble(to, of, i, j)
 
     def _nibble(self, to: End, of: End, i: Scalar, j: Scalar) -> None:

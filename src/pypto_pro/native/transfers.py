@@ -86,7 +86,7 @@ class Transfers(Boxes):
         """dst[i, j] = window of `src` for i < rows, j < cols, and bits `fill` up to fill_rows x fill_cols."""
         area, filled = (self.scalar(rows), self.scalar(cols)), (self.scalar(fill_rows), self.scalar(fill_cols))
         to, of = self._box_end(dst, Box(0, 0, *filled)), self._window_end(src, offsets, axes, dst)
-        with self.if_((area[0] != 0) & (area[1] != 0)):
+        with self._unless_empty(*area):
             self.require(self._box_fits(dst, to, *filled), self._window_fits(src, of, *area))
             self._pad(to, area, filled, fill)
             self._window_copy(to, of, *area, None, window=of)
@@ -108,7 +108,7 @@ class Transfers(Boxes):
         of = End(base, (others, single) if pairs == COL else (single, others), (0, 0), D.DT_UINT8, pairs)
         to = self._box_end(dst, Box(0, 0, *filled))
         neighbours = (phase == 1) & (steps[0] % 2 == 0) & (steps[1] % 2 == 0) & (area[pairs] % 2 == 0)
-        with self.if_((area[0] != 0) & (area[1] != 0)):
+        with self._unless_empty(*area):
             self.require(self._box_fits(dst, to, *filled), self._window_fits(src, of, *area))
             with self.code.b.if_else(neighbours.value) as (yes, no):
                 with yes:
@@ -141,7 +141,7 @@ class Transfers(Boxes):
         area = (self.scalar(source.rows), self.scalar(source.cols))
         to = replace(self._window_end(dst, offsets, axes, src), streams=self._too_big_to_keep(dst))
         of = self._box_end(src, source)
-        with self.if_((area[0] != 0) & (area[1] != 0)):
+        with self._unless_empty(*area):
             self.require(self._box_fits(src, of, *area), self._window_fits(dst, to, *area))
             if way_out is not None:
                 self.require(*exits.guards(self, way_out, area[1]))
@@ -199,7 +199,7 @@ class Transfers(Boxes):
 
         with self.for_range(start, whole, piece) as at, self.for_range(*lines) as line:
             self.code.store(splat(vector(piece, type_), fill), place(line, at))
-        with self.for_range(*lines) as line, self.for_range(whole.most(along[0]), along[1]) as at:
+        with self.for_range(whole.most(along[0]), along[1]) as at, self.for_range(*lines) as line:
             self.code.store(splat(vector(1, type_), fill), place(line, at))
 
     # --- single elements ---------------------------------------------------------------------------------------------
