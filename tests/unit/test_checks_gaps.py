@@ -455,6 +455,118 @@ def test_a_valid_shape_left_over_from_an_earlier_round_of_a_while_loop() -> None
     (found,) = of_kind(check(while_tails, x, np.zeros_like(x), 0), "unwritten_output")
     assert found.message.startswith("192 elements of `y` are never written")
     line = found.spans[0].line
-    assert any(s.label.startswith("set here in round@") and s.label.endswith("=2") for s in found.spans), found.spans
+    assert any(s.label.startswith("set here in round 2 of the while loop at line") for s in found.spans), found.spans
     assert line > found.spans[1].line
     silent(check(while_tails, x, np.zeros_like(x), 1))
+
+
+# --- windows that leave the rows of a tensor --------------------------------------------------------------------------
+
+
+@pl.jit
+def columns(x: pl.Tensor[[32, 96], F32], y: pl.Tensor[[32, 96], F32], narrows: pl.DT_INT32):
+    with pl.section_vector():
+        kind = pl.TileType(shape=[16, 64], dtype=F32, valid_shape=[-1, -1])
+        t = pl.make_tile_group(type=kind, addrs=0, mutex_ids=[0]).current()
+        for c in pl.range(0, 96, 64):
+            if (narrows == 1) and (c > 0):
+                pl.set_validshape(t, [16, 32])
+            pl.load(t, x, [0, c])
+            pl.store(y, t, [0, c])
+
+
+def test_a_transfer_that_runs_into_the_next_row() -> None:
+    x = np.ones((32, 96), np.float32)
+    found = of_kind(check(columns, x, np.zeros_like(x), 0), "out_of_bounds")
+    assert [str(f.severity) for f in found] == ["warning", "note"]
+    assert found[0].message.startswith("`store` of c=64 writes 64..128 along axis 1 of `y`, which has 96")
+    assert found[0].help is not None
+    assert "only 16 x 32 of 16 x 64 are left" in found[0].help
+    silent(check(columns, x, np.zeros_like(x), 1))
+
+
+# --- what follows from what -------------------------------------------------------------------------------------------
+
+
+@pl.jit(auto_mutex=False)
+def one_flag_for_two(x: X, y: X, apart: pl.DT_INT32):
+    with pl.section_vector():
+        a = pl.make_tile(rows_of_64(), addr=0)
+        b = pl.make_tile(rows_of_64(), addr=0x1000)
+        pl.load(a, x, [0, 0])
+        pl.system.sync_src(set_pipe=MTE2, wait_pipe=V, event_id=0)
+        pl.load(b, x, [16, 0])
+        pl.system.sync_src(set_pipe=MTE2, wait_pipe=V, event_id=apart)
+        pl.system.sync_dst(set_pipe=MTE2, wait_pipe=V, event_id=0)
+        if apart == 1:
+            pl.system.sync_dst(set_pipe=MTE2, wait_pipe=V, event_id=1)
+        pl.add(a, a, b)
+        pl.system.sync_src(set_pipe=V, wait_pipe=MTE3, event_id=0)
+        pl.system.sync_dst(set_pipe=V, wait_pipe=MTE3, event_id=0)
+        pl.store(y, a, [0, 0])
+
+
+def test_a_flag_set_twice_explains_that_it_is_left_over() -> None:
+    report = check(one_flag_for_two, x64(), x64(), 0)
+    (double,) = of_kind(report, "set_of_set_flag")
+    assert any("is still set at the end" in text for text in double.consequences)
+    assert of_kind(report, "leftover_flag") == []
+    silent(check(one_flag_for_two, x64(), x64(), 1))
+
+
+@pl.jit(auto_mutex=False)
+def ids_of_other_parity(x: X, y: X, alike: pl.DT_INT32):
+    with pl.section_vector():
+        t = pl.make_tile(rows_of_64(), addr=0)
+        for i in pl.range(0, 4):
+            pl.load(t, x, [i * 16, 0])
+            pl.system.sync_src(set_pipe=MTE2, wait_pipe=MTE3, event_id=i % 2)
+            pl.system.sync_dst(set_pipe=MTE2, wait_pipe=MTE3, event_id=(i + 1 - alike) % 2)
+            pl.store(y, t, [i * 16, 0])
+            pl.system.sync_src(set_pipe=MTE3, wait_pipe=MTE2, event_id=4)
+            pl.system.sync_dst(set_pipe=MTE3, wait_pipe=MTE2, event_id=4)
+
+
+def test_a_circle_names_the_set_that_was_meant() -> None:
+    (stuck,) = of_kind(check(ids_of_other_parity, x64(), x64(), 0), "deadlock")
+    assert any("the ids differ: 0 and 1" in note for note in stuck.notes)
+    assert stuck.help == "name the same set_pipe, wait_pipe and event_id in sync_src and sync_dst"
+    silent(check(ids_of_other_parity, x64(), x64(), 1))
+
+
+@pl.jit(auto_mutex=False)
+def one_workspace(ws: X, y: pl.Tensor[[4, 2, 8, 64], F32], back: pl.DT_INT32):
+    with pl.section_cube():
+        acc = pl.make_tile(pl.TileType(shape=[16, 64], dtype=F32, target_memory=ACC), addr=0)
+        for i in pl.range(0, 4):
+            if back == 1:
+                pl.system.wait_cross_core(pipe=FIX, event_id=1)
+            pl.store(ws, acc, [0, 0])
+            pl.system.set_cross_core(pipe=FIX, event_id=0)
+        if back == 1:
+            pl.system.wait_cross_core(pipe=FIX, event_id=1)
+    with pl.section_vector():
+        t = pl.make_tile(pl.TileType(shape=[8, 64], dtype=F32), addr=0)
+        s = pl.get_subblock_idx()
+        if back == 1:
+            pl.system.set_cross_core(pipe=MTE2, event_id=1)
+        for i in pl.range(0, 4):
+            pl.system.wait_cross_core(pipe=MTE2, event_id=0)
+            pl.load(t, ws, [s * 8, 0])
+            pl.system.set_cross_core(pipe=MTE2, event_id=1 + 2 * (1 - back))
+            pl.system.sync_src(set_pipe=MTE2, wait_pipe=MTE3, event_id=0)
+            pl.system.sync_dst(set_pipe=MTE2, wait_pipe=MTE3, event_id=0)
+            pl.store(y, t, [i, s, 0, 0])
+            pl.system.sync_src(set_pipe=MTE3, wait_pipe=MTE2, event_id=0)
+            pl.system.sync_dst(set_pipe=MTE3, wait_pipe=MTE2, event_id=0)
+
+
+def test_a_workspace_without_the_way_back() -> None:
+    y = np.zeros((4, 2, 8, 64), np.float32)
+    report = check(one_workspace, x64(), y, 0)
+    (found,) = of_kind(report, "race")
+    assert found.help is not None
+    assert "one more set_cross_core before the loop" in found.help
+    assert of_kind(report, "waw_hazard") == []
+    mended = check(one_workspace, x64(), y, 1)
+    assert [f.kind for f in mended.findings if str(f.severity) != "note"] == ["uninitialised_read"], str(mended)

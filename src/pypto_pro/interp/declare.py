@@ -34,9 +34,15 @@ NO_POINTER = GmPtr(_NO_BUFFER, 0)
 def buffers_of(kernel: Kernel, launch: Launch) -> list[Buffer | None]:
     """Host memory of each argument, None for scalars and structs."""
     return [
-        Buffer.of(param.name, value) if isinstance(value, BufferValue) else None
+        Buffer.of(param.name, value, _row_bytes(param.type, value)) if isinstance(value, BufferValue) else None
         for param, value in zip(kernel.params, launch.args, strict=True)
     ]
+
+
+def _row_bytes(type_: Any, value: BufferValue) -> int:
+    dims = value.dims or ()
+    two_dimensional = isinstance(type_, TensorType) and len(dims) == 2 and dims[0] > 1 and not type_.dtype.is_sub_byte
+    return dims[1] * type_.dtype.nbytes if two_dimensional else 0
 
 
 def parameters(kernel: Kernel, launch: Launch, buffers: list[Buffer | None]) -> tuple[Any, ...]:

@@ -99,14 +99,16 @@ class Buffer:
     name: str
     address: int
     mem: NDArray[np.uint8]
+    row_bytes: int = 0
+    """Bytes of a row of a tensor of several rows, for reports; 0 for other arguments."""
 
     @classmethod
-    def of(cls, name: str, value: BufferValue) -> Buffer:
+    def of(cls, name: str, value: BufferValue, row_bytes: int = 0) -> Buffer:
         """A view of the caller's bytes, never a copy."""
         if value.size_bytes == 0:
             return cls(name, value.address, np.zeros(0, np.uint8))
         raw = memoryview((ctypes.c_uint8 * value.size_bytes).from_address(value.address)).cast("B")
-        return cls(name, value.address, np.frombuffer(raw, np.uint8))
+        return cls(name, value.address, np.frombuffer(raw, np.uint8), row_bytes)
 
 
 @dataclass(frozen=True, slots=True)

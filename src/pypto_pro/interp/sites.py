@@ -39,6 +39,10 @@ ACQUIRES = frozenset({Kind.WAIT_FLAG, Kind.LOCK, Kind.WAIT_CROSS})
 """Instructions that may wait while earlier ones of their pipe are still running."""
 
 
+ROUND = "round@"
+"""How the counters of `while` loops begin among the names of loops; the line of the loop follows."""
+
+
 @dataclass(frozen=True, slots=True)
 class Footprint:
     """Bytes one instruction touches in one memory; for GM regions start at host addresses."""

@@ -12,7 +12,7 @@ from pypto_pro.interp.debug import DebugSite
 from pypto_pro.interp.expressions import Expressions, Namespace
 from pypto_pro.interp.memory import Tile
 from pypto_pro.interp.services import SERVICES, ServiceSite
-from pypto_pro.interp.sites import Kind, NameSite, OpSite, ShapeSite, Site
+from pypto_pro.interp.sites import ROUND, Kind, NameSite, OpSite, ShapeSite, Site
 from pypto_pro.ir import walk
 from pypto_pro.ir.binding import copied
 from pypto_pro.ir.nodes import (
@@ -63,8 +63,6 @@ from pypto_pro.ops.table import entry_of
 FIRST_LOOP = 2
 """The `while` loops of a program yield numbers from here; below are TURN and BLOCKED."""
 
-ROUND = "round@"
-"""How the counters of `while` loops begin; the line of the loop follows."""
 COUNTERS = "v_round_40_"
 """How their Python locals begin: no variable of an author does."""
 

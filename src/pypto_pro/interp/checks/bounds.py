@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from pypto_pro.analysis.accesses import accesses_of
-from pypto_pro.diag import Diagnostic
+from pypto_pro.diag import Diagnostic, Severity
+from pypto_pro.enums import TensorLayout
 from pypto_pro.interp.checks import words
 from pypto_pro.interp.checks.blame import Blame
 from pypto_pro.interp.checks.book import Book, make
 from pypto_pro.interp.machine import Instr
-from pypto_pro.interp.memory import SimTensor, SimTile, row_major
+from pypto_pro.interp.memory import GM, SimTensor, SimTile, row_major
 from pypto_pro.interp.out_of_bounds import describe
-from pypto_pro.interp.sites import OpSite, Overrun, Site
+from pypto_pro.interp.sites import OpSite, Overrun, Plan, Site
 from pypto_pro.ops.entry import Window
 
 
@@ -32,6 +33,36 @@ class Bounds:
         cause = self.blame.of_operands(instr)
         if cause is not None and entry.cause is None:
             entry.cause = cause
+
+    def issued(self, instr: Instr, site: OpSite, plan: Plan) -> None:
+        """A transfer was issued with operands it was not looked at with before: does it stay inside its tensor's rows?
+
+        One that leaves the tensor's memory is told of when it starts.
+        """
+        tensor = next((p.name for p, a in zip(site.entry.data_params, instr.args, strict=True)
+                       if isinstance(a, SimTensor)), None)  # fmt: skip
+        if tensor is None or plan.overruns:
+            return
+        moved = moved_window(instr, tensor)
+        axis = moved.beyond() if moved is not None else None
+        if moved is not None and axis is not None:
+            self.book.add("out_of_bounds", (site.span, tensor), lambda: self._wraps(instr, moved, axis))
+
+    @staticmethod
+    def _wraps(instr: Instr, moved: Moved, axis: int) -> Diagnostic:
+        tensor, start = moved.tensor, moved.window.offsets[axis]
+        stores = any(f.store is GM and f.effect.changes for f in instr.plan.footprints) if instr.plan else False
+        rounds = f" of {words.trips(instr)}" if words.trips(instr) else ""
+        last = axis == len(tensor.dims) - 1
+        beyond = "the next row" if last else "other bytes of the same memory"
+        return make(
+            "out_of_bounds",
+            f"`{instr.site.name}`{rounds} {'writes' if stores else 'reads'} {start}..{start + moved.extents[axis]}"
+            f" along axis {axis} of `{tensor.name}`, which has {tensor.dims[axis]}: beyond them lies {beyond}",
+            instr.site.span.labelled(words.party("written" if stores else "read", instr)),
+            notes=(moved.text(),), help=moved.last_step(), severity=Severity.WARNING if stores else Severity.NOTE,
+            core=words.short(instr.core), pipes=(words.pipe(instr),),
+        )  # fmt: skip
 
     def _describe(self, instr: Instr, overrun: Overrun, site: Site) -> Diagnostic:
         changes = overrun.effect.changes
@@ -66,6 +97,14 @@ class Moved:
         rows, cols = self.window.axes
         found = {cols: self.window.cols} if cols is not None else {}
         return found | ({rows: self.window.rows} if rows is not None else {})
+
+    def beyond(self) -> int | None:
+        """The tensor axis the window leaves; None when it leaves none, or steps through the tensor in its own way."""
+        tensor = self.tensor
+        if tensor.transfer is not None or tensor.type.layout is TensorLayout.NZ or tensor.type.dtype.is_sub_byte:
+            return None
+        found = (a for a, n in self.extents.items() if n > 0 and self.window.offsets[a] + n > tensor.dims[a])
+        return next(found, None)
 
     def text(self) -> str:
         """What is moved, in elements."""

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 from pypto_pro.diag import Diagnostic, Span
 from pypto_pro.enums import PipeType
-from pypto_pro.interp.checks import words
+from pypto_pro.interp.checks import near_miss, words
 from pypto_pro.interp.checks.book import make
+from pypto_pro.interp.checks.near_miss import Hint
 from pypto_pro.interp.checks.stuck import Wait
 from pypto_pro.interp.machine import Instr
 from pypto_pro.interp.sites import Kind
@@ -46,11 +47,20 @@ def describe_circle(circle: list[Wait]) -> Diagnostic:
             seen.add(wait.instr.site.span)
             spans.append(wait.instr.site.span.labelled(f"{_who(wait.instr)} waits for {target_name(wait)}"))
     path = shortest(circle, first)
+    near = next((h for h in map(_near_miss, path) if h.notes), Hint())
     return make(
-        "deadlock", f"{_parties(path)} wait for each other in a circle", *spans,
-        notes=tuple(map(clause, path)), help=opening(path), core=words.short(first.blocked.core),
+        "deadlock", f"{_parties(path)} wait for each other in a circle", *spans, *near.spans,
+        notes=(*map(clause, path), *near.notes), help=near.help or opening(path), core=words.short(first.blocked.core),
         pipes=tuple(dict.fromkeys(words.pipe(w.instr) for w in circle)),
     )  # fmt: skip
+
+
+def _near_miss(wait: Wait) -> Hint:
+    """A set on the same pipes under another id that nobody takes: the wait was meant for it."""
+    flag = wait.blocked.waits_for
+    if not isinstance(flag, Flag):
+        return Hint()
+    return near_miss.of_flag(flag, unlike=1)
 
 
 def _parties(path: list[Wait]) -> str:

@@ -110,7 +110,10 @@ class Deadlocks:
                     help="give core_type the kind this kernel has: SyncCoreType.AIV_ONLY or AIC_ONLY"
                 )
             case Rendezvous() as group:
-                return self._absent(group.label, wait), Hint()
+                return self._absent(group.label, wait), Hint(
+                    help=f"let every core reach line {instr.site.span.line} equally often: keep it out of branches,"
+                    " and of loops whose number of rounds depends on the block"
+                )
             case Counter() as counter:
                 return f"{counter.name}: {given(counter)}", near_miss.of_counter(self.counters, counter, instr)
             case UnitFlag() as flag:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pypto_pro.diag import Diagnostic, Severity
+from pypto_pro.diag import Diagnostic, Severity, Span
 from pypto_pro.interp.checks import words
 from pypto_pro.interp.checks.book import Book, make
 from pypto_pro.interp.checks.counters import Counters
@@ -45,6 +45,11 @@ class Ending:
             place = entry.diagnostic.spans[0].labelled("")
             for pair in self.races.pairs.values():
                 if entry.cause is None and pair.reads and pair.second.site.span == place:
+                    entry.cause = pair.entry
+        for entry in self.book.of("waw_hazard"):  # a line in a loop overtakes itself: with the way back it waits
+            places = {s.labelled("") for s in entry.diagnostic.spans[:2]}
+            for pair in self.races.pairs.values():
+                if len(places) == 1 and not pair.reads and pair.second.site.span in places:
                     entry.cause = pair.entry
         undefined = {e.diagnostic.spans[0].labelled(""): e for e in self.book.of("uninitialised_read")}
         for entry in self.book.of("shape_mismatch"):  # the error says what came of it
@@ -91,7 +96,8 @@ class Ending:
                 core=words.short(flag.core), pipes=(flag.set_pipe.name, flag.wait_pipe.name),
             )  # fmt: skip
 
-        self.book.add("leftover_flag", (instr.site.span, name), describe)
+        entry = self.book.add("leftover_flag", (instr.site.span, name), describe)
+        entry.cause = next((d.entry for d in self.signals.double_sets if d.flag is flag), entry.cause)
 
     def _mutex(self, mutex: Mutex) -> None:
         instr = mutex.holder
@@ -117,11 +123,16 @@ class Ending:
         self.book.add("leftover_flag", (instr.site.span, counter.number), lambda: make(
             "leftover_flag",
             f"cross-core counter {counter.number} of {words.short(counter.core)} ends at {len(counter.credits)}",
-            instr.site.span.labelled(words.party("sent", instr)),
+            instr.site.span.labelled(words.party("sent", instr)), *self._taken(counter),
             notes=(f"{counter.given} sets reached it, {counter.taken} waits took one; here each launch starts at 0, on"
                    " the device the next kernel starts with these credits",),
             severity=Severity.WARNING, core=words.short(counter.core), pipes=(words.pipe(instr),),
         ))  # fmt: skip
+
+    def _taken(self, counter: Counter) -> list[Span]:
+        """Where credits of a counter were taken last."""
+        wait = self.counters.state(counter).last_wait
+        return [wait.site.span.labelled(words.party("taken", wait))] if wait is not None else []
 
     def _arrival(self, instr: Instr, label: str, times: int) -> None:
         self.book.add("leftover_flag", (instr.site.span, label), lambda: make(

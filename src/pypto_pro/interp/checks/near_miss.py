@@ -26,11 +26,11 @@ class Hint:
     help: str | None = None
 
 
-def of_flag(flag: Flag) -> Hint:
-    """Sets of this core that nobody took, the most alike first."""
+def of_flag(flag: Flag, unlike: int = 2) -> Hint:
+    """The set of this core that nobody took and that is most alike, if at most `unlike` of pipes and id differ."""
     spare = [f for f in flag.core.flags.values() if f.pending and f is not flag]
     spare.sort(key=lambda f: _unlike(f, flag))
-    if not spare or _unlike(spare[0], flag) > 2:
+    if not spare or _unlike(spare[0], flag) > unlike:
         return Hint()
     found = spare[0]
     setter = found.pending[-1]

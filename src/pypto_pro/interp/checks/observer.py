@@ -120,6 +120,7 @@ class Checker(Observer):
         if plan is not None and isinstance(site, OpSite):
             if plan.mark is None:
                 self.extents.issued(instr, site)
+                self.bounds.issued(instr, site, plan)
             touched = plan.mark or self.memories.touched(plan, instr)
             if touched.to_gm and touched.reads:
                 self.outputs.issued(instr, site)

@@ -105,7 +105,7 @@ class Outputs:
         instr, tile, tensor = suspect.instr, suspect.tile, suspect.tensor
         count = sum(b - a for a, b in ranges) * 8 // tensor.type.dtype.bits()
         rows, cols = tile.type.rows, tile.type.cols
-        when = ", ".join(f"{n}={v}" for n, v in zip(suspect.place.loops, suspect.trips, strict=False))
+        when = words.rounds(suspect.place.loops, suspect.trips)
         return make(
             "unwritten_output",
             f"{count} elements of `{tensor.name}` are never written: this `{instr.site.name}` moves"

@@ -20,6 +20,10 @@ from pypto_pro.layouts import is_fractal
 from pypto_pro.ops.operands import tile_geometry
 
 RECENT = 64
+UNREAD = "nothing reads what the first brings: is one of them meant for another tile or slot?"
+COUNTED = (
+    "on the vector cores of a mixed kernel pl.get_block_idx() counts two cores a block, pl.get_block_num() only blocks"
+)
 TURNED = {"read": "overwrite", "overwrite": "read", "write": "write"}
 VERBS = {"read": ("written", "read"), "write": ("written", "written"), "overwrite": ("read", "written")}
 
@@ -141,7 +145,8 @@ class Races:
             f"{self._who(second)} and {self._who(first)} write equal bytes of {name} in no order",
             second.site.span.labelled(words.party("written", second, first.core)),
             first.site.span.labelled(words.party("written", first, second.core)),
-            notes=(f"{self._where(found.first_cell, found.second_cell)}; harmless as long as the bytes are equal",),
+            notes=(f"{self._where(found.first_cell, found.second_cell)}; harmless as long as the bytes are equal",
+                   *_numbering(first, second)),
             help="let one of them write, for example only the block or core with index 0",
             pipes=(words.pipe(second), words.pipe(first)), scope=scope_of(first, second),
         )  # fmt: skip
@@ -202,7 +207,8 @@ class Races:
         pair = f"line {a} before line {b}" if a != b else "the two"
         return make(
             "race", message, *spans, *near,
-            notes=(f"{self._shared(first, first_cell, second, second_cell)}; nothing orders {pair}", *notes),
+            notes=(f"{self._shared(first, first_cell, second, second_cell)}; nothing orders {pair}", *notes,
+                   *_numbering(first, second)),
             help=mend(first, second),
             severity=self._severity(first, first_cell, second, second_cell),
             core=words.short(second.core), pipes=(words.pipe(second), words.pipe(first)),
@@ -259,9 +265,11 @@ class Races:
     def _overtaking(self, first: Instr, first_cell: Cell, second: Instr, second_cell: Cell) -> None:
         pipe = words.pipe(second)
         key = frozenset((first.site.span, second.site.span))
+        lost = first_cell.unread is first
 
         def describe() -> Diagnostic:
             name = words.name_of(second, second_cell.store.store, first_cell.region)
+            unread = (UNREAD,) if lost else ()
             return make(
                 "waw_hazard",
                 f"`{second.site.name}` writes {name} while the `{first.site.name}` before it on {pipe} may still be"
@@ -269,7 +277,7 @@ class Races:
                 second.site.span.labelled(words.party("written", second, first.core)),
                 first.site.span.labelled(words.party("written", first, second.core)),
                 notes=(f"{self._shared(first, first_cell, second, second_cell)}; {pipe} keeps several transfers in"
-                       " flight, so the first may land last",),
+                       " flight, so the first may land last", *unread),
                 help=_barrier(f"pl.system.bar_{pipe.lower()}()", first, second),
                 core=words.short(second.core), pipes=(pipe,),
             )  # fmt: skip
@@ -292,6 +300,7 @@ class Races:
                 first.site.span.labelled(words.party("multiplied" if product else "loaded", first, second.core)),
                 second.site.span.labelled(words.party("overwritten", second, first.core)),
                 notes=(self._shared(first, first_cell, second, second_cell),),
+                help="add to it with pl.matmul_acc, or take it out before the next product" if product else None,
                 core=words.short(second.core), pipes=(words.pipe(first), words.pipe(second)),
             )  # fmt: skip
 
@@ -308,6 +317,7 @@ class Races:
                 second.site.span.labelled(words.party("continued", second, first.core)),
                 first.site.span.labelled(words.party("taken out", first, second.core)),
                 notes=(f"{self._where(first_cell, second_cell)}; the next result contains this one",),
+                help="begin the next sum with pl.matmul, unless it is meant to contain this one",
                 core=words.short(second.core), pipes=(words.pipe(second), words.pipe(first)),
             )  # fmt: skip
 
@@ -370,6 +380,13 @@ def scope_of(first: Instr, second: Instr) -> str:
     return "vector cores" if first.core.kind is second.core.kind else "core kinds"
 
 
+def _numbering(first: Instr, second: Instr) -> tuple[str, ...]:
+    """How vector cores of a mixed kernel are counted, when those of two blocks do the same work."""
+    a, b = first.core, second.core
+    vector_cores = a.machine.kind == "mixed" and a.kind is CoreKind.VECTOR and a.block != b.block
+    return (COUNTED,) if vector_cores and first.site is second.site else ()
+
+
 def _next_round(first: Instr, second: Instr) -> str:
     """How one line meets itself."""
     return " in the next round" if first.site is second.site and first.trips != second.trips else ""
@@ -410,9 +427,13 @@ def mend(first: Instr, second: Instr) -> str | None:
         return f"sync_src({pair}) after line {a}, sync_dst({pair}) before line {b}, with one event_id;\n{group}"
     match scope_of(first, second):
         case "core kinds":
-            return (
-                f"set_cross_core(pipe={p}) after line {a}, wait_cross_core(pipe={q}) before line {b}, with one event_id"
-            )
+            pair = f"set_cross_core(pipe={p}) after line {a}, wait_cross_core(pipe={q}) before line {b}"
+            if b < a and first.trips and second.trips and first.trips != second.trips:
+                return (
+                    f"the order has to come round the loop: {pair}, with one event_id,\none more set_cross_core before"
+                    " the loop and one more wait_cross_core behind it"
+                )
+            return f"{pair}, with one event_id"
         case scope if first.site is second.site:
             return f"let each {'vector core' if scope == 'vector cores' else 'block'} write bytes of its own"
         case "vector cores":

@@ -10,7 +10,7 @@ import numpy as np
 from pypto_pro.analysis.footprints import union
 from pypto_pro.analysis.region_map import Cell
 from pypto_pro.diag import Diagnostic, Severity, Span
-from pypto_pro.enums import PipeType
+from pypto_pro.enums import MemorySpace, PipeType
 from pypto_pro.interp.checks import words
 from pypto_pro.interp.checks.book import Book, Entry, make
 from pypto_pro.interp.machine import Core, Instr
@@ -35,6 +35,10 @@ def valueless(book: Book, core: Core, site: NameSite, trips: tuple[int, ...]) ->
         help=f"give `{site.name}` a value before the loop or branch, or use it inside only",
         core=words.short(core), pipes=("S",),
     ))  # fmt: skip
+
+
+FILL = "fill the tile first, or narrow its valid shape to what was written"
+ADD_UP = "begin the sum with pl.matmul: pl.matmul_acc adds to what the accumulator holds"
 
 
 class Uninitialised:
@@ -104,7 +108,7 @@ class Uninitialised:
         return make(
             "uninitialised_read", f"`{instr.site.name}` {verb} {where}, which nobody wrote in this kernel", *spans,
             notes=(f"{size} undefined bytes: {words.bytes_text(memory.store, missing, ())}",),
-            help="fill the tile first, or narrow its valid shape to what was written",
+            help=ADD_UP if memory.store.space is MemorySpace.Acc and instr.site.pipe is PipeType.M else FILL,
             severity=Severity.WARNING if stores and whole else None,
             core=words.short(instr.core), pipes=(words.pipe(instr),),
         )  # fmt: skip

@@ -10,7 +10,7 @@ from pypto_pro.diag import Span
 from pypto_pro.interp.calls import CallPlan, RegisterAccess, active_runs
 from pypto_pro.interp.machine import Core, Instr
 from pypto_pro.interp.memory import GM, Buffer, SimTensor, SimTile, Storage
-from pypto_pro.interp.sites import OpSite
+from pypto_pro.interp.sites import ROUND, OpSite
 from pypto_pro.layouts import Region
 from pypto_pro.ops.entry import Effect
 
@@ -19,7 +19,16 @@ MAX_RUNS = 3
 
 def trips(instr: Instr) -> str:
     """The loop variables when it was issued: `i=1, j=0`; empty outside loops."""
-    return ", ".join(f"{name}={value}" for name, value in zip(instr.site.loops, instr.trips, strict=False))
+    return rounds(instr.site.loops, instr.trips)
+
+
+def rounds(loops: Iterable[str], values: Iterable[int]) -> str:
+    """Loop variables with their values; a `while` loop has none of its own, so its rounds are counted from 0."""
+    return ", ".join(
+        f"round {value} of the while loop at line {name.removeprefix(ROUND)}" if name.startswith(ROUND)
+        else f"{name}={value}"
+        for name, value in zip(loops, values, strict=False)
+    )  # fmt: skip
 
 
 def pipe(instr: Instr) -> str:
@@ -87,8 +96,16 @@ def bytes_text(store: Storage, ranges: Iterable[tuple[int, int]], buffers: Itera
         owner = next((b for b in buffers if b.address <= merged[0][0] < b.address + max(b.mem.size, 1)), None)
         origin = owner.address if owner else 0
         name = f"`{owner.name}`" if owner else "GM"
-        return f"bytes {listed((a - origin, b - origin) for a, b in merged)} of {name}"
+        places = [(a - origin, b - origin) for a, b in merged]
+        rows = f" ({rows_text(places[0][0], places[-1][1], owner.row_bytes)})" if owner and owner.row_bytes else ""
+        return f"bytes {listed(places)} of {name}{rows}"
     return f"{store.name}, bytes {listed(merged)}"
+
+
+def rows_text(start: int, end: int, row_bytes: int) -> str:
+    """The rows of a tensor that hold a byte range: `rows 8..16`."""
+    first, last = start // row_bytes, -(-end // row_bytes)
+    return f"row {first}" if last - first == 1 else f"rows {first}..{last}"
 
 
 def listed(ranges: Iterable[tuple[int, int]]) -> str:
