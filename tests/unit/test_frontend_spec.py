@@ -9,6 +9,7 @@ import pytest
 from kernel_text import N, X, read, run
 
 from pypto_pro.diag import errors
+from pypto_pro.ops.table import all_ops
 
 SYNTAX, TYPE, FINAL = errors.ParserSyntaxError, errors.ParserTypeError, errors.FinalRejectionError
 UNDEFINED, UNSUPPORTED, INVALID = (
@@ -327,3 +328,130 @@ def defaults(a, b=STEP):
 def test_values(body: str, wanted: list[int]) -> None:
     found = run(body, 5, -7, params="n: pl.DT_INT64, m: pl.DT_INT64", before=HELPERS)
     assert found[: len(wanted)].tolist() == wanted
+
+
+# --- 12.3: keywords that take members of enumerations -----------------------------------------------------------------
+
+GUARDED = frozenset(
+    "phase atomic mode relu_pre_mode acc_to_vec_mode sync_mode core_type cache_line dst target_memory dtype "
+    "target_type out_dtype cmp_dtype pattern merge_mode reduce_mode reduce_type pos layout round_mode saturate "
+    "bin_type hist_type gather_mode part width dist data_copy_mode index_order".split()
+)
+ENUM_KEYWORDS = [(entry, p) for entry in all_ops() for p in entry.keywords if getattr(p.spec, "enum", None) is not None]
+NUMBERS = ["1", "m", "HELD", "number()", "1 if FLAG else 2", "True", "1.0"]
+NUMBER_NAMES = "HELD = 1\nFLAG = True\ndef number():\n    return 1\n"
+
+
+def test_the_guarded_keywords_of_the_table_are_the_languages() -> None:
+    assert {p.name for _, p in ENUM_KEYWORDS} <= GUARDED
+    plain = {p.name for entry in all_ops() for p in entry.keywords} - {p.name for _, p in ENUM_KEYWORDS}
+    assert not plain & (GUARDED - {"dst", "mode", "pos", "part"})
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_numbers_are_no_members_of_enumerations(number: str) -> None:
+    wrong = []
+    for entry, param in ENUM_KEYWORDS:
+        given = ["x" for p in entry.params if p.required and not p.keyword_only] + [f"{param.name}={number}"]
+        given += [f"{p.name}=pl.DT_FP32" for p in entry.keywords if p.required and p is not param]
+        call = f"{entry.key if entry.key.startswith('vf.') else 'pl.' + entry.key}({', '.join(given)})"
+        is_register = entry.key.startswith("vf.")
+        if is_register and number == "number()":
+            continue  # vector functions call no helpers
+        body = f"m = 1\n{'r = ' if is_register else ''}{call}"
+        before = NUMBER_NAMES
+        if is_register:
+            before += f"@pl.vector_function\ndef v(x):\n    m = 1\n    r = {call}\n"
+            body = "v(x)"
+        try:
+            read(body, FLAT, before)
+        except FINAL as error:
+            if param.name not in error.message:
+                wrong.append((call, error.message))
+        except errors.ParserError as error:
+            wrong.append((call, f"{type(error).__name__}: {error.message}"))
+        else:
+            wrong.append((call, "accepted"))
+    assert wrong == []
+
+
+# --- 13: debug statements ---------------------------------------------------------------------------------------------
+
+SCALARS = (
+    "b: pl.DT_BOOL, i8: pl.DT_INT8, u8: pl.DT_UINT8, i64: pl.DT_INT64, u32: pl.DT_UINT32, f: pl.DT_FP32, "
+    "p: pl.Ptr[pl.DT_FP32], x: pl.Tensor[[16, 64], pl.DT_FP32], y: pl.Tensor[[8], pl.DT_INT32]"
+)
+CONVERSIONS = {
+    # conversion: what it takes (scalars of SCALARS and literals)
+    "d": {"b", "i8", "i64", "3", "b + 0", "x.shape[0]", "for_", "pl.const(1, pl.DT_INT8)", "True"},
+    "i": {"b", "i8", "i64", "3", "b + 0", "x.shape[0]", "for_", "pl.const(1, pl.DT_INT8)", "True"},
+    "u": {"u8", "u32", "b", "True", "for_", "x.shape[0]"},
+    "x": {"u8", "u32", "for_", "x.shape[0]"},
+    "f": {"f", "1.5", "f * 2"},
+    "p": {"p", "p + 1"},
+}
+VALUES_PRINTED = sorted(set().union(*CONVERSIONS.values()) | {"x", "'s'", "y"})
+
+
+@pytest.mark.parametrize("conversion", CONVERSIONS)
+def test_what_a_conversion_takes(conversion: str) -> None:
+    wrong = []
+    for value in VALUES_PRINTED:
+        body = f"for for_ in pl.range(2):\n    pl.printf('%-+08.3{conversion}\\n', {value})"
+        try:
+            read(body, SCALARS)
+            accepted = True
+        except errors.ParserSyntaxError as error:
+            accepted = False
+            if not isinstance(error.__cause__, TypeError):
+                wrong.append((value, error.message))
+        if accepted is not (value in CONVERSIONS[conversion]):
+            wrong.append((value, accepted))
+    assert wrong == []
+
+
+DEBUG = [
+    ("pl.printf('%s', i64)", ValueError, "conversion"),
+    ("pl.printf('%c', i64)", ValueError, "conversion"),
+    ("pl.printf('%hd', i64)", ValueError, "conversion"),
+    ("pl.printf('%lld', i64)", ValueError, "conversion"),
+    ("pl.printf('%5.d', i64)", ValueError, "conversion"),
+    ("pl.printf('100 %', i64)", ValueError, "conversion"),
+    ("pl.printf('%%', i64)", ValueError, "conversion"),
+    ("pl.printf('%d', i64, i64)", ValueError, "1 conversion, found 2 arguments"),
+    ("pl.printf('%d', i64, loc=1)", TypeError, "True or False"),
+    ("pl.printf('%d', i64, lok=True)", TypeError, "lok"),
+    ("pl.printf(format='%d')", TypeError, "format"),
+    ("pl.pto_assert(3)", TypeError, "BOOL"),
+    ("pl.pto_assert(i64)", TypeError, "BOOL"),
+    ("pl.pto_assert(b, 3)", TypeError, "text"),
+    ("pl.pto_assert(b, '%d')", ValueError, "1 conversion, found 0 arguments"),
+    ("pl.pto_assert(b, '%f', i64)", TypeError, "does not take"),
+    ("pl.pto_assert(b, loc=2)", TypeError, "True or False"),
+    ("pl.dump_data(i64)", TypeError, "tensor or a tile"),
+    ("pl.dump_data(x, offsets=[0, 0])", ValueError, "together"),
+    ("pl.dump_data(x, shapes=[1, 1])", ValueError, "together"),
+    ("pl.dump_data(x, [0], [1])", ValueError, "per axis"),
+    ("pl.dump_data(x, [0, 0], [0, 1])", ValueError, "positive"),
+    ("pl.dump_data(x, loc=0)", TypeError, "True or False"),
+    ("pl.dump_data(x, workspace=x)", ValueError, "workspace"),
+    ("pl.dump_data(pl.make_tensor(p, [4, 4], [1, 4]), [0, 0], [2, 2])", ValueError, "stride"),
+    ("pl.dump_data(pl.make_tensor(p, [4, 4], [4, i64]), [0, 0], [2, 2])", NotImplementedError, "stride"),
+    ("t = pl.make_tile(pl.TileType(shape=[16, 64], dtype=pl.DT_FP32, target_memory=pl.MemorySpace.Mat), addr=0)\n"
+     "pl.dump_data(t)", None, ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "cause", "text"), DEBUG, ids=[row[0].replace("\n", "; ") for row in DEBUG])
+def test_debug_statements_refuse(body: str, cause: type[Exception] | None, text: str) -> None:
+    with pytest.raises(errors.ParserSyntaxError) as caught:
+        read(body, SCALARS)
+    assert text in caught.value.message
+    assert cause is None or type(caught.value.__cause__) is cause
+
+
+def test_debug_statements_accept() -> None:
+    read("pl.printf('plain\\n')\npl.printf('%d, %5.2f', i64, f)\npl.printf('%p %x', p, u8, loc=True)\ntext = 'n %d'\n"
+         "pl.printf(text, i64)\npl.pto_assert(b)\npl.pto_assert(True, 'm')\npl.pto_assert(i64 > 3, '%d', i8)\n"
+         "pl.dump_data(x)\npl.dump_data(x, [i64, 0], [2, 2], flag='here', loc=True)\npl.dump_data(x, offsets=[0, 0], "
+         "shapes=[1, 64])\npl.trap()", SCALARS)  # fmt: skip

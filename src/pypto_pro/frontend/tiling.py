@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import dataclasses
 import inspect
+import linecache
 import re
+import sys
+from functools import lru_cache
 from typing import Any
 
 from pypto_pro.dtypes import DataType
@@ -50,6 +55,37 @@ def why_no_tiling(cls: type) -> str | None:
                 f"bool[N] with N written out, from 1 to {MAX_LENGTH}"
             )
     return None
+
+
+def check_fields(cls: type) -> None:
+    """ValueError for a field that the text of a class declares twice: Python itself keeps the second one only."""
+    module = sys.modules.get(cls.__module__)
+    lines = linecache.getlines(getattr(module, "__file__", None) or cls.__module__)
+    for name in _twice("".join(lines)).get(cls.__qualname__, ()):
+        raise ValueError(f"tiling class `{cls.__name__}` declares the field `{name}` twice")
+
+
+@lru_cache(maxsize=4)
+def _twice(text: str) -> dict[str, tuple[str, ...]]:
+    """Names that a class body annotates more than once, by qualified class name."""
+    found: dict[str, tuple[str, ...]] = {}
+
+    def look(node: ast.AST, path: str) -> None:
+        for child in ast.iter_child_nodes(node):
+            match child:
+                case ast.ClassDef(name=name, body=body):
+                    targets = [stmt.target for stmt in body if isinstance(stmt, ast.AnnAssign)]
+                    fields = [target.id for target in targets if isinstance(target, ast.Name)]
+                    found[path + name] = tuple(field for i, field in enumerate(fields) if field in fields[:i])
+                    look(child, f"{path}{name}.")
+                case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                    look(child, f"{path}{name}.<locals>.")
+                case ast.stmt():
+                    look(child, path)
+
+    with contextlib.suppress(SyntaxError):  # no Python: a notebook's cell, a file that changed
+        look(ast.parse(text), "")
+    return found
 
 
 def _field_type(annotation: Any) -> ScalarType | ArrayType | None:

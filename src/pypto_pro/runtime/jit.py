@@ -14,6 +14,7 @@ from pypto_pro.dtypes import DataType
 from pypto_pro.frontend.pipeline.config import PipelineConfig
 from pypto_pro.frontend.signature import ParamSpec, has_kernel_annotation, read_signature
 from pypto_pro.frontend.source import KernelSource
+from pypto_pro.frontend.tiling import check_fields
 from pypto_pro.ir.launch import Launch
 from pypto_pro.ir.nodes import Kernel
 from pypto_pro.runtime import launch as executors
@@ -82,6 +83,9 @@ def jit(
         specs = read_signature(fn, source.environment())
         if not has_kernel_annotation(specs):
             return _plain(fn)
+        for spec in specs:
+            if spec.tiling_class is not None:
+                check_fields(spec.tiling_class)
         return JitKernel(source, specs, chosen, tiling_key, datatype)
 
     return decorate if target is None else decorate(target)
