@@ -93,7 +93,10 @@ class CheckedTests:
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """How much was looked at."""
-        terminalreporter.write_line(f"pypto-pro: {self.launches} launches checked, {self.findings} findings")
+        from pypto_pro.diag.names import counted
+
+        launches, findings = counted(self.launches, "launch", "launches"), counted(self.findings, "finding")
+        terminalreporter.write_line(f"pypto-pro: {launches} checked, {findings}")
 
     @contextmanager
     def _judged(self, item: pytest.Item, when: str) -> Iterator[None]:

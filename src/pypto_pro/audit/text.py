@@ -5,6 +5,7 @@ from __future__ import annotations
 from pypto_pro.audit.findings import to_diagnostic, unproven_diagnostic
 from pypto_pro.audit.report import Report, WrapperReport
 from pypto_pro.diag import Diagnostic
+from pypto_pro.diag.names import counted
 from pypto_pro.diag.render_text import render
 
 
@@ -55,9 +56,9 @@ def _recorded_text(wrapper: WrapperReport) -> str:
     """`2 calls, 1 of 3 findings confirmed`, and what kept a call from its end."""
     dynamic = wrapper.dynamic
     confirmed = sum(f.dynamic == "confirmed" for f in wrapper.findings)
-    parts = [_counted(len(dynamic.cases), "call")]
+    parts = [counted(len(dynamic.cases), "call")]
     if wrapper.findings:
-        parts.append(f"{confirmed} of {_counted(len(wrapper.findings), 'finding')} confirmed")
+        parts.append(f"{confirmed} of {counted(len(wrapper.findings), 'finding')} confirmed")
     if dynamic.reason != "recorded":
         parts.append(dynamic.reason)
     return ", ".join(parts)
@@ -100,7 +101,7 @@ def _role_table(report: Report) -> list[str]:
 def _how_far(report: Report) -> list[str]:
     found, open_uses = len(report.all_findings()), len(report.all_unproven())
     verdict = report.verdict if report.wrappers or found else "nothing to audit"
-    summary = f"{report.file}: {verdict} ({report.mode} mode): {_counted(found, 'finding')}"
+    summary = f"{report.file}: {verdict} ({report.mode} mode): {counted(found, 'finding')}"
     summary += f", {open_uses} unproven" if open_uses else ""
     summary += f", main class {report.main_category}" if report.main_category else ""
     return [summary, f"looked at: {looked_at(report)}", *(f"limit: {text}" for text in report.limits)]
@@ -115,12 +116,8 @@ def looked_at(report: Report) -> str:
     if ran:
         lines = sum(len(w.dynamic.lines_run) for w in ran)
         missed = sum(len(w.dynamic.lines_not_run) for w in ran)
-        calls = _counted(sum(len(w.dynamic.cases) for w in ran), "recorded call")
+        calls = counted(sum(len(w.dynamic.cases) for w in ran), "recorded call")
         dynamic = f"{calls}, {lines} of {lines + missed} lines run"
     elif report.wrappers and report.wrappers[0].dynamic.reason != "not asked for":
         dynamic = f"static only ({report.wrappers[0].dynamic.reason})"
-    return f"{_counted(functions, 'function')} interpreted, call depth {depth}, {dynamic}"
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s")
+    return f"{counted(functions, 'function')} interpreted, call depth {depth}, {dynamic}"

@@ -150,12 +150,12 @@ def merged(reports: list[Report]) -> list[Diagnostic]:
 
 def show(reports: list[Report], findings: list[Diagnostic]) -> None:
     """The report for people."""
+    from pypto_pro.diag.names import counted
     from pypto_pro.diag.render_text import render, summary
     from pypto_pro.runtime.looked_at import looked_at_lines
 
     if findings:
         click.echo(render(findings) + "\n")
-    count = len(reports)
-    click.echo(f"{count} launch{'es' if count != 1 else ''} checked: {summary(findings)}")
+    click.echo(f"{counted(len(reports), 'launch', 'launches')} checked: {summary(findings)}")
     for lines in dict.fromkeys("\n".join(looked_at_lines(r.looked_at)) for r in reports):
         click.echo(lines)

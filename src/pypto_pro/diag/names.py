@@ -1,4 +1,4 @@
-"""The nearest name for a typo."""
+"""Words of messages: the nearest name for a typo, numbers with their noun."""
 
 from __future__ import annotations
 
@@ -19,3 +19,8 @@ def did_you_mean(name: str, candidates: Iterable[str]) -> str | None:
     """A help text offering the nearest name, or None: "did you mean `set_validshape`?"."""
     found = nearest(name, candidates)
     return None if found is None else f"did you mean `{found}`?"
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """`1 launch`, `2 launches`; `many` where it is not `one` with an s."""
+    return f"{number} {one if number == 1 else many or one + 's'}"

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from pypto_pro.diag.diagnostic import Diagnostic, Severity
 from pypto_pro.diag.excerpt import Excerpt, Mark, excerpt_lines, shown_column
+from pypto_pro.diag.names import counted
 from pypto_pro.diag.span import Span
 
 STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.NOTE: "bold cyan"}
@@ -49,7 +50,7 @@ def summary(diagnostics: Iterable[Diagnostic]) -> str:
     counts = dict.fromkeys(Severity, 0)
     for diagnostic in diagnostics:
         counts[diagnostic.severity] += 1
-    parts = [f"{n} {severity}{'s' if n > 1 else ''}" for severity, n in counts.items() if n]
+    parts = [counted(n, str(severity)) for severity, n in counts.items() if n]
     return ", ".join(parts) or "no findings"
 
 

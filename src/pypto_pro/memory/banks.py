@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from pypto_pro.diag.names import counted
 from pypto_pro.enums import MemorySpace
 from pypto_pro.hw.a5 import L1_HALF, l1_banks
 from pypto_pro.memory.design import Parallel
@@ -77,7 +78,7 @@ def gathered_findings(pairs: tuple[BankPair, ...]) -> Iterator[LayoutFinding]:
         return
     tiles = dict.fromkeys(row.tile for p in derived for row in (p.a, p.b))
     between = len({frozenset(f.tiles) for f in found})
-    meetings = "one pair of tiles" if between == 1 else f"{between} pairs of tiles"
+    meetings = counted(between, "pair of tiles", "pairs of tiles")
     yield finding(
         "L203", f"conflicts in L1: accesses that run in parallel meet in one bank or bank group, of {meetings}", *tiles,
         notes=tuple(f.diagnostic.message.removeprefix(CONFLICT) for f in found), pairs=len(derived),
