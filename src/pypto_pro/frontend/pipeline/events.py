@@ -143,13 +143,13 @@ def _allocate(
     groups = {_group_key(e): e for e in edges}
     sizes = {key: buffers[e.after.buffer].slots for key, e in groups.items()}
     free = [i for i in CROSS_CORE_IDS if i not in taken]
-    reduced: list[str] = []
+    reduced: list[Buffer] = []
     for key in sorted(groups, key=lambda k: sizes[k]):
         if sum(sizes.values()) <= len(free):
             break
         if sizes[key] > 1:
             sizes[key] = 1
-            reduced.append(buffers[groups[key].after.buffer].name)
+            reduced.append(buffers[groups[key].after.buffer])
     if sum(sizes.values()) > len(free):
         edge = next(iter(groups.values()))
         raise site.error(
@@ -158,9 +158,9 @@ def _allocate(
             stages[edge.consumer].statement,
             hint="give the channels fewer ids, or addresses of their own",
         )  # fmt: skip
-    for name in reduced:
-        text = f"`{site.kernel}`: event ids are short, the slots of `{name}` share one"
-        warnings.warn(text, RuntimeWarning, stacklevel=2)
+    for buffer in reduced:
+        text = f"`{site.kernel}`: event ids are short, the slots of `{buffer.name}` share one"
+        warnings.warn_explicit(text, RuntimeWarning, buffer.span.file, buffer.span.line)
     numbers = iter(free)
     return {
         key: IdList(f"{PREFIX}overlap_ids_{n}", tuple(next(numbers) for _ in range(sizes[key])))
