@@ -12,7 +12,7 @@ from pypto_pro.dtypes import DataType
 from pypto_pro.enums import PipeType, TensorLayout
 from pypto_pro.ops import rules
 from pypto_pro.ops.builder import Lanes, NativeScalar, NativeTile
-from pypto_pro.ops.entry import Access, Caution, OpEntry, Requirement, defop
+from pypto_pro.ops.entry import Access, OpEntry, Requirement, defop
 from pypto_pro.ops.operands import IntAttr, TileArg, TileInfo, VecIn, VecOut, VecScratch
 from pypto_pro.ops.vec_lowering import VectorBuilder, at, bytes_of, column_step, is_linear, retyped
 from pypto_pro.ops.vec_reduce import check_target, one_value_each, reduce_into, reduction_regions
@@ -112,9 +112,7 @@ def _arg_extreme(name: str, word: str, pick: Callable[..., Any], largest: bool) 
         along = "column" if dim == 0 else "row"
         return [Requirement(nothing == 0, f"`{name}` needs at least one valid {along} to look along")]
 
-    @entry.expects
-    def _(out: TileArg, src: TileArg, tmp: object, dim: int) -> list[Caution]:
-        return one_value_each(out, src, dim)
+    entry.expects(lambda out, src, tmp, dim: one_value_each(out, src, dim))
 
     @entry.regions
     def _(out: TileArg, src: TileArg, tmp: TileArg, dim: int) -> list[Access]:

@@ -112,9 +112,7 @@ def _extreme(name: str, word: str, pick: np.ufunc, largest: bool) -> OpEntry:
     def _(out: TileArg, lhs: TileArg, rhs: object, dim: int | None) -> list[Requirement]:
         return has_columns(lhs, dim)
 
-    @entry.expects
-    def _(out: TileArg, lhs: TileArg, rhs: object, dim: int | None) -> list[Caution]:
-        return one_value_each(out, lhs, dim)
+    entry.expects(lambda out, lhs, rhs, dim: one_value_each(out, lhs, dim))
 
     @entry.regions
     def _(out: TileArg, lhs: TileArg, rhs: TileArg | float, dim: int | None) -> list[Access]:
@@ -228,9 +226,7 @@ def _product(name: str, dim: int, what: str) -> OpEntry:
     def _(out: TileArg, src: TileArg, tmp: object) -> list[Requirement]:
         return has_columns(src, dim)
 
-    @entry.expects
-    def _(out: TileArg, src: TileArg, tmp: object) -> list[Caution]:
-        return one_value_each(out, src, dim)
+    entry.expects(lambda out, src, tmp: one_value_each(out, src, dim))
 
     @entry.regions
     def _(out: TileArg, src: TileArg, tmp: TileArg) -> list[Access]:
