@@ -12,6 +12,7 @@ from kernel_text import module
 from pipeline_kernels import Chain
 
 import pypto_pro
+from pypto_pro.diag.errors import SSAViolationError
 from pypto_pro.frontend.closure import Captures
 from pypto_pro.ir import walk
 from pypto_pro.ir.nodes import SetCross, SetField, WaitCross
@@ -338,6 +339,13 @@ def test_configurations_are_variants_of_their_own() -> None:
     assert "_pl_ctx_arr" in transformed(full)
     assert "_pl_sync_id" in transformed(serial)
     assert outcome(full).tolist() == outcome(serial).tolist() == [2.0] * 4
+
+
+def test_single_assignment_holds_for_the_author_only() -> None:
+    text = TEXT.replace("@pl.jit(", "@pl.kernel(strict_ssa=True, ")
+    assert "_pl_task_id" in print_kernel(module(text)["kernel"].ir(), None)
+    with pytest.raises(SSAViolationError, match="`off`"):
+        module(text.replace(HEAD, HEAD + "        off = off + 1\n"))["kernel"].ir()
 
 
 def test_pl_kernel_takes_the_option() -> None:
