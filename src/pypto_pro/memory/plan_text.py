@@ -32,9 +32,14 @@ def parse(text: str, file: str) -> Any:
         try:
             return json.loads(text, object_hook=Located)
         except json.JSONDecodeError as error:
-            where = Span(file, error.lineno, error.colno - 1)
+            where = _at(text, file, error.lineno, error.colno - 1)
             raise PlanFileError(f"the plan is not JSON: {error.msg}", where) from None
     return _parse_yaml(text, file)
+
+
+def _at(text: str, file: str, line: int, column: int) -> Span:
+    """A place a parser names; what it misses at the end of the text may be on a line that does not exist."""
+    return Span(file, min(line, max(1, len(text.splitlines()))), column)
 
 
 def _parse_yaml(text: str, file: str) -> Any:
@@ -66,7 +71,7 @@ def _parse_yaml(text: str, file: str) -> Any:
         return yaml.load(text, Loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
-        where = Span(file, mark.line + 1, mark.column) if mark is not None else Span(file, 1)
+        where = _at(text, file, mark.line + 1, mark.column) if mark is not None else Span(file, 1)
         raise PlanFileError(f"the plan is not YAML: {error.problem}", where) from None
     except yaml.YAMLError as error:
         raise PlanFileError(f"the plan is not YAML: {error}", Span(file, 1)) from None
