@@ -108,9 +108,7 @@ def _pipelined(
     except ParserError:
         rewriter.explain()
         raise
-    # what the author wrote was held to single assignment by the first reading; the counters of the pipeline are not
-    again = dataclasses.replace(special, reading=dataclasses.replace(special.reading, strict_ssa=False))
-    reader = _Reader(source, again, auto_mutex, captures)
+    reader = _Reader(source, special, auto_mutex, captures)
     reader.pipelined, reader.source = True, rewriter.rewrite()
     captures.transformed = transform.text_of(reader.source)
     return reader
