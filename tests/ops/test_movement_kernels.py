@@ -172,6 +172,12 @@ def test_negative_valid_extents_count_as_none(extents: tuple[int, int]) -> None:
         assert not y.any()
 
 
+def test_copies_that_leave_their_memory_are_findings() -> None:
+    x = np.ones((32, 64), np.float16)
+    for row in (17, 1976, 5000, 1 << 20):  # 1976: half of it lies at the end of UB
+        assert "out_of_bounds" in kinds(run_time_places, x, x.copy(), 16, 64, row)
+
+
 @pytest.mark.parametrize("executor", ["native", "interp"])
 def test_negative_offsets_on_chip_are_refused_at_their_line(executor: str) -> None:
     x = np.ones((32, 64), np.float16)

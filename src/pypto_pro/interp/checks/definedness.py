@@ -95,7 +95,8 @@ class Definedness:
     def completed(self, instr: Instr, touched: Touched) -> None:
         """An op has written its results."""
         site = instr.site
-        if carries(instr, touched) and self.undefined(touched):
+        leaves = instr.plan is not None and bool(instr.plan.spills)  # its memory: reported, and the planes have no more
+        if carries(instr, touched) and not leaves and self.undefined(touched):
             assert isinstance(site, OpSite)
             self._carry(instr, site, touched)
             return
