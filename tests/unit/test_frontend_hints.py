@@ -37,6 +37,8 @@ SLIPS = [
     ("c = {'a': n}", "dict display", "pl.make_tuple"),
     ("c = a + b", "vector functions only", "use pl.add"),
     ("c = a > b", "compares scalars", "pl.lt"),
+    ("c = x + 1", "takes scalars", "`t[i, j]`"),
+    ("q = pl.make_tile_group(tt)", "takes 0 positional arguments but 1 was given", "`pl.make_tile_group(*, type=..."),
     ("c = n ** 2", "no device form", "x * x"),
     ("c = n if n > 1 else 2.0", "found a run-time int32 scalar and the float 2.0", "n * 1.0"),
     ("for i in pl.range(n / 4):\n    pass", "run-time fp32 scalar", "`a // b` divides integers"),
@@ -69,6 +71,26 @@ def test_help(body: str, message: str, help_: str) -> None:
     assert message in caught.value.message
     assert help_ in (caught.value.hint or "")
     assert caught.value.span is not None
+
+
+IN_REGISTERS = [
+    ("r = vf.add(r, r)", "misses `mask`", "written as `vf.add(src0, src1, mask"),
+    ("r = vf.add(r, r, on, on, on, on)", "operands at most", "written as `vf.add("),
+    ("r = r + 1", "`+` takes scalars, found a vector register", "vf.adds("),
+    ("if r > 1:\n        pass", "`>` compares scalars, found a vector register", "vf.lt("),
+    ("r = pl.vf.add(r, r, on)", "cannot be called here", "written `vf.add`"),
+    ("r = vf.load_align(t, 3.5)", "offset is an integer or a list of integers, found the float 3.5", ""),
+    ("r = vf.astype(r, on, dtype=pl.DT_FP16, round_mode='rint')", "found the text 'rint'", "CAST_RINT"),
+]
+
+
+@pytest.mark.parametrize(("line", "message", "help_"), IN_REGISTERS)
+def test_help_in_vector_functions(line: str, message: str, help_: str) -> None:
+    head = "    on = vf.create_mask(dtype=pl.DT_FP32)\n    r = vf.load_align(t)\n"
+    with pytest.raises(errors.ParserError) as caught:
+        read(f"{TILES}\nv(g.next())", f"{X}, {N}", f"@pl.vector_function\ndef v(t):\n{head}    {line}\n")
+    assert message in caught.value.message
+    assert help_ in (caught.value.hint or "")
 
 
 TILING = "from dataclasses import dataclass\n{}\n"

@@ -52,8 +52,9 @@ def bind(
         if isinstance(arg, ast.Starred):
             raise ctx.error(ParserSyntaxError, f"`{name}` takes no starred arguments", arg)
     if len(call.args) > len(positional):
-        text = f"{name}() takes {len(positional)} positional arguments but {len(call.args)} were given"
-        raise mismatch(ctx, text, call, _signature(name, params), wrong_count)
+        were = "was" if len(call.args) == 1 else "were"
+        text = f"{name}() takes {len(positional)} positional arguments but {len(call.args)} {were} given"
+        raise mismatch(ctx, text, call, signature(name, params), wrong_count)
     bound = {p.name: arg for p, arg in zip(positional, call.args, strict=False)}
     by_name = {p.name: p for p in params}
     for keyword in call.keywords:
@@ -61,17 +62,17 @@ def bind(
             raise ctx.error(ParserSyntaxError, f"`{name}` takes no `**` arguments", keyword.value)
         if keyword.arg not in by_name or by_name[keyword.arg].positional_only:
             text = f"{name}() got an unexpected keyword argument '{keyword.arg}'"
-            raise mismatch(ctx, text, keyword, did_you_mean(keyword.arg, by_name) or _signature(name, params))
+            raise mismatch(ctx, text, keyword, did_you_mean(keyword.arg, by_name) or signature(name, params))
         if keyword.arg in bound:
             raise mismatch(ctx, f"{name}() got multiple values for argument '{keyword.arg}'", keyword)
         bound[keyword.arg] = keyword.value
     missing = [f"'{p.name}'" for p in params if p.required and p.name not in bound]
     if missing:
-        raise mismatch(ctx, f"{name}() misses {', '.join(missing)}", call, _signature(name, params), wrong_count)
+        raise mismatch(ctx, f"{name}() misses {', '.join(missing)}", call, signature(name, params), wrong_count)
     return bound
 
 
-def _signature(name: str, params: Sequence[Formal]) -> str:
+def signature(name: str, params: Sequence[Formal]) -> str:
     """How a call is written: `pl.cast(out, src, *, mode=...)`."""
     parts, star = [], False
     for p in params:

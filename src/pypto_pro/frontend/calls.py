@@ -70,7 +70,8 @@ def by_key(ctx: Context, key: str, node: ast.Call, hint: str | None) -> Value | 
     if entry is not None and entry.kind == "op" and not key.startswith(f"{REGISTERS}."):
         return opcalls.call(ctx, entry, node, hint)
     if entry is not None:
-        raise ctx.error(InvalidOperationError, f"`{ast.unparse(node.func)}` cannot be called here", node)
+        raise ctx.error(InvalidOperationError, f"`{ast.unparse(node.func)}` cannot be called here", node,
+                        hint=f"register operations are written `{key}`" if key.startswith("vf.") else None)  # fmt: skip
     raise _unknown(ctx, key, node)
 
 

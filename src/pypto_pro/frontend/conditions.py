@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pypto_pro.diag.errors import ParserSyntaxError, ParserTypeError, UnsupportedFeatureError
-from pypto_pro.frontend import merge, operators, order
+from pypto_pro.frontend import hints, merge, operators, order
 from pypto_pro.frontend.context import Context, deferred
 from pypto_pro.frontend.values import (
     NONE,
@@ -18,7 +18,6 @@ from pypto_pro.frontend.values import (
     describe,
     is_ptr,
     is_scalar,
-    is_tensor,
     is_tile,
 )
 from pypto_pro.ir import build
@@ -62,10 +61,8 @@ def relation(ctx: Context, op: str, lhs: Value, rhs: Value, node: ast.expr) -> E
         return Const((lhs.value == rhs.value) == (op == "=="), BOOL)
     for side in (lhs, rhs):
         if not is_scalar(side):
-            hint = None
-            if is_tile(side) or is_tensor(side):
-                hint = "`t[i, j]` reads one element; pl.eq, pl.lt, ... compare tiles"
-            raise ctx.error(ParserTypeError, f"`{op}` compares scalars, found {describe(side)}", node, hint=hint)
+            raise ctx.error(ParserTypeError, f"`{op}` compares scalars, found {describe(side)}", node,
+                            hint=hints.of_operator(side))  # fmt: skip
     result = operators.apply(ctx, op, lhs, rhs, node)
     assert is_scalar(result)
     return result

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pypto_pro.diag.names import did_you_mean
-from pypto_pro.frontend.values import GroupValue, TupleValue, Value, is_scalar, is_tensor, is_tile
+from pypto_pro.frontend.values import GroupValue, TupleValue, Value, is_register, is_scalar, is_tensor, is_tile
 
 _PRINT = 'pl.printf("%d\\n", value) prints a scalar from the device, pl.dump_data(t) a tile or tensor'
 
@@ -68,6 +68,15 @@ def of_member(owner: Value, name: str) -> str | None:
         return did_you_mean(name, GROUP_METHODS) or "a slot is taken by .next(), .current(), .previous() or [i]"
     if is_scalar(owner) and name == "item":
         return "a scalar is a number already"
+    return None
+
+
+def of_operator(side: Value) -> str | None:
+    """Help for arithmetic or a comparison with something that is no scalar."""
+    if is_register(side):
+        return "registers have operations: vf.add(a, b, mask), vf.adds(a, scalar, mask), vf.lt(a, b, mask), ..."
+    if is_tensor(side) or is_tile(side):
+        return "`t[i, j]` is one element; tiles have operations: pl.add(out, a, b), pl.lt(out, a, b), ..."
     return None
 
 

@@ -43,13 +43,22 @@ def read_arguments(
 ) -> tuple[dict[str, Value], dict[str, Any], dict[str, str]]:
     """(operands, keyword values, how each operand is written) of a call; absent ones are left out."""
     params = {p.name: p for p in entry.params}
-    formal = [Formal(p.name, p.required, p.keyword_only, p.positional_only) for p in entry.params]
-    bound = arguments.bind(ctx, node, entry.name, formal, ParserTypeError if entry.type_errors else ParserSyntaxError)
+    wrong_count = ParserTypeError if entry.type_errors else ParserSyntaxError
+    bound = arguments.bind(ctx, node, entry.name, _formals(entry), wrong_count)
     data = {name: arg for name, arg in bound.items() if params[name].is_data}
     values = _evaluate(ctx, data)
     attrs = {n: keyword_value(ctx, entry, params[n], arg) for n, arg in bound.items() if not params[n].is_data}
     names = {name: _written(arg) for name, arg in data.items()}
     return values, attrs, names
+
+
+def _formals(entry: OpEntry) -> list[Formal]:
+    return [Formal(p.name, p.required, p.keyword_only, p.positional_only) for p in entry.params]
+
+
+def written_as(entry: OpEntry) -> str:
+    """How a call of an op is written, as a help text."""
+    return arguments.signature(entry.name, _formals(entry))
 
 
 def _written(node: ast.expr) -> str:

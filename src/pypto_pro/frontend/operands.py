@@ -19,6 +19,7 @@ from pypto_pro.frontend.values import (
     Value,
     describe,
     is_expr,
+    is_scalar,
     is_tensor,
     is_tile,
     tensor_var,
@@ -78,6 +79,8 @@ def argument(ctx: Context, entry: OpEntry, param: Param, value: Value, node: ast
         if entry.type_errors and Kind.SCALAR not in spec.kinds:
             raise ctx.error(ParserTypeError, f"`{entry.name}`: {text}", node)
         raise TypeError(text)
+    if Kind.OFFSETS in spec.kinds and is_scalar(value) and build.kind_of(value).is_float():
+        raise TypeError(f"{param.name} is an integer or a list of integers, found {describe(value)}")
     if is_tile(value):
         type_ = value.type
         assert isinstance(type_, TileType)

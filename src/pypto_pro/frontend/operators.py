@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from pypto_pro.diag.errors import ParserSyntaxError, ParserTypeError, UnsupportedFeatureError
-from pypto_pro.frontend import order
+from pypto_pro.frontend import hints, order
 from pypto_pro.frontend.context import Context
 from pypto_pro.frontend.values import Value, describe, is_ptr, is_scalar, is_tile
 from pypto_pro.ir import build
@@ -49,7 +49,8 @@ def apply(ctx: Context, op: str, left: Value, right: Value, node: ast.expr) -> V
         return _tile(ctx, op, left, right, node)
     if not is_scalar(left) or not is_scalar(right):
         wrong = right if is_scalar(left) else left
-        raise ctx.error(ParserTypeError, f"`{op}` takes scalars, found {describe(wrong)}", node)
+        raise ctx.error(ParserTypeError, f"`{op}` takes scalars, found {describe(wrong)}", node,
+                        hint=hints.of_operator(wrong))  # fmt: skip
     try:
         return build.binary(op, left, right)
     except OverflowError as error:

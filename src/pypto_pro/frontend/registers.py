@@ -80,11 +80,12 @@ def _check_arity(ctx: Context, entry: OpEntry, node: ast.Call) -> None:
     given = len(node.args)
     if given > len(positional):
         text = f"`{entry.name}` takes {len(positional)} operands at most, found {given}"
-        raise ctx.error(LoweringError, text, node)
+        raise ctx.error(LoweringError, text, node, hint=opcalls.written_as(entry))
     by_name = {keyword.arg for keyword in node.keywords}
     missing = [f"`{p.name}`" for p in positional[given:] if p.required and p.name not in by_name]
     if missing:
-        raise ctx.error(LoweringError, f"`{entry.name}` misses {', '.join(missing)}", node)
+        raise ctx.error(LoweringError, f"`{entry.name}` misses {', '.join(missing)}", node,
+                        hint=opcalls.written_as(entry))  # fmt: skip
 
 
 def _give(ctx: Context, entry: OpEntry, node: ast.Call, names: Sequence[str | None]) -> Value | None:
