@@ -41,6 +41,10 @@ class LayoutReport:
         """Whether no finding is an error."""
         return not any(f.severity is Severity.ERROR for f in self.findings)
 
+    def to_be_ordered(self, reuse: Reuse) -> bool:
+        """Whether this is a plan that asks for the order a reuse still lacks."""
+        return self.planned and reuse.orderable
+
     def reuses_of(self, row: Row) -> list[Reuse]:
         """Verdicts a row takes part in."""
         return [r for r in self.reuses if row.key in (r.a.key, r.b.key)]

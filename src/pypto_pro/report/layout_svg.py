@@ -315,21 +315,17 @@ class _Panel:
 
     def _dispute(self, reuse: Reuse) -> None:
         """A red field over the bytes of an overlap without a proof."""
-        if reuse.proof is None and not self._to_be_ordered(reuse):
+        if reuse.proof is None and not self.report.to_be_ordered(reuse):
             top, bottom = self.y_of(reuse.end), self.y_of(max(reuse.start, 0))
             title = f"{reuse.id} {reuse.a.shown} / {reuse.b.shown}: {words.conclusion(self.report, reuse)}"
             for x, width in self._disputed(reuse):
                 self.canvas.rect(x, top, width, bottom - top, "url(#clash)", stroke=RED, title=title, opacity=0.8,
                                  radius=3)  # fmt: skip
 
-    def _to_be_ordered(self, reuse: Reuse) -> bool:
-        """Whether a plan asks for the order that is missing."""
-        return self.report.planned and reuse.orderable
-
     def _proof(self, reuse: Reuse) -> None:
         """A pill: the proof where the second tile takes over, or the reason why there is none."""
         top, bottom = self.y_of(reuse.end), self.y_of(max(reuse.start, 0))
-        wanted = self._to_be_ordered(reuse)
+        wanted = self.report.to_be_ordered(reuse)
         if reuse.proof is None and not wanted:
             x, width = self._disputed(reuse)[0]
             self._pill(x + width - 80, (top + bottom) / 2, f"{reuse.id} {reuse.reason}", RED)

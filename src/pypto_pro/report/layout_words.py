@@ -80,7 +80,7 @@ def basis(report: LayoutReport, row: Row) -> str:
 def _verb(report: LayoutReport, reuse: Reuse) -> str:
     if reuse.proof is not None:
         return "same bytes as" if reuse.kind == "view" else "shares with"
-    return "shares, once ordered, with" if report.planned and reuse.orderable else "collides with"
+    return "shares, once ordered, with" if report.to_be_ordered(reuse) else "collides with"
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ def conclusion(report: LayoutReport, reuse: Reuse) -> str:
     """`may be reused`, or why not."""
     if reuse.proof is not None:
         return "may be reused"
-    if report.planned and reuse.orderable:
+    if report.to_be_ordered(reuse):
         return "may be reused once ordered (L122)"
     if reuse.observed:
         return f"observed in {reuse.observed} runs, not proved"
