@@ -65,6 +65,7 @@ _TABLE = (
     ("D112", "shape_mismatch", ERROR, "operands whose valid shapes do not fit together"),
     ("D113", "unflushed_store", ERROR, "the end of an unaligned store stream that never reaches its tile"),
     ("D114", "repeated_store", WARNING, "stores through a cursor that does not move"),
+    ("D115", "narrow_form", WARNING, "a 64-bit operation on more columns than the device computes"),
     # M: placement (the layout report has its own L codes for the rows of its table)
     ("M101", "address_overlap", ERROR, "two live tiles share bytes without proof"),
     ("M102", "misaligned_slot", ERROR, "a slot off its space's alignment"),

@@ -264,6 +264,7 @@ class OpEntry:
     service: Service | None = None  # ops of the scalar unit on its own state; their meaning does nothing
     type_errors: bool = False  # a wrong kind or number of operands is a ParserTypeError, no wrapped TypeError
     reads_target: bool = False  # register ops: what the target held before is an operand
+    any_width: bool = False  # 64-bit tiles of any number of columns, where no operand is a scalar
     node: str | None = None  # constructs and sync: the IR node that represents it
     facets: dict[str, Facet] = field(default_factory=dict)
 

@@ -84,6 +84,7 @@ def _shift(name: str, symbol: str, compute: np.ufunc, note: str) -> OpEntry:
 
 shl = _shift("shl", "<<", np.left_shift, "Bits shifted out are lost.")
 shr = _shift("shr", ">>", np.right_shift, "Arithmetic for signed, logical for unsigned elements.")
+shl.any_width = shr.any_width = True
 shls = _with_scalar("shls", "<<", np.left_shift)
 shrs = _with_scalar("shrs", ">>", np.right_shift)
 ors = _with_scalar("ors", "|", np.bitwise_or)

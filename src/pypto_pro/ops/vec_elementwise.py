@@ -100,6 +100,7 @@ add = binary("add", "lhs + rhs", np.add, rules.NUMBERS, WRAPS, lanes=operator.ad
 sub = binary("sub", "lhs - rhs", np.subtract, rules.NUMBERS, WRAPS, lanes=operator.sub)
 mul = binary("mul", "lhs * rhs", np.multiply, (*WORDS, *rules.FLOATS), f"{WRAPS} No 8-bit integers.",
              lanes=operator.mul)
+add.any_width = sub.any_width = mul.any_width = True
 div = binary(
     "div", "lhs / rhs", c_divide, (*WORDS, *rules.HALF_AND_SINGLE),
     "Integers truncate (x / 0 = 0), floats follow IEEE. No BF16, no 8-bit integers.", lanes=operator.truediv,

@@ -141,6 +141,7 @@ def _extreme(name: str, word: str, pick: np.ufunc, largest: bool) -> OpEntry:
 
 maximum = _extreme("maximum", "max", np.maximum, largest=True)
 minimum = _extreme("minimum", "min", np.minimum, largest=False)
+maximum.any_width = minimum.any_width = True
 
 
 def block_tree(values: Array, combine: np.ufunc) -> Array:

@@ -11,7 +11,7 @@ from pypto_pro.analysis.order import Order
 from pypto_pro.diag import Diagnostic
 from pypto_pro.enums import PipeType
 from pypto_pro.interp.calls import CallPlan, CallSite
-from pypto_pro.interp.checks import words
+from pypto_pro.interp.checks import narrow_forms, words
 from pypto_pro.interp.checks.alignment import Alignment
 from pypto_pro.interp.checks.blame import Blame
 from pypto_pro.interp.checks.book import Book, make
@@ -120,6 +120,7 @@ class Checker(Observer):
         if plan is not None and isinstance(site, OpSite):
             if plan.mark is None:
                 self.extents.issued(instr, site)
+                narrow_forms.look(self.book, instr, site)
                 self.bounds.issued(instr, site, plan)
             touched = plan.mark or self.memories.touched(plan, instr)
             if touched.to_gm and touched.reads:
