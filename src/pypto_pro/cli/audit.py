@@ -48,8 +48,8 @@ def command(
 ) -> None:  # fmt: skip
     """Audit the host wrappers in FILE...: one launch of one kernel, torch.empty for outputs, metadata, nothing else.
 
-    Files are parsed, never imported, unless --run is given. Exit status: 0 within the boundary, 1 findings or
-    something undecided, 2 wrong usage or a file that is no Python.
+    Files are parsed, never imported, unless --run is given; --wrapper and --driver may be repeated. Exit status: 0
+    within the boundary, 1 findings or something undecided, 2 wrong usage or a file that is no Python.
     """
     if (kb_usage is None) != (kb_selection is None):
         raise click.UsageError("--kb-usage and --kb-selection belong together")

@@ -44,14 +44,14 @@ class Options:
 @click.command()
 @click.argument("target", metavar="FILE[:KERNEL]")
 @click.option("--kernel", help="The kernel of a Python file, or the case of a plan file.")
-@click.option("--shape", "shapes", multiple=True, metavar="PARAM=2x3", help="The shape of a tensor; repeatable.")
-@click.option("--key", "keys", multiple=True, metavar="NAME=VALUE", help="A tiling key or datatype field; repeatable.")
+@click.option("--shape", "shapes", multiple=True, metavar="PARAM=2x3", help="The shape of a tensor.")
+@click.option("--key", "keys", multiple=True, metavar="NAME=VALUE", help="A tiling key or datatype field.")
 @click.option("--capacity", "capacities", multiple=True, metavar="SPACE=BYTES", help="The capacity of the product.")
 @click.option("--view", "views", multiple=True, metavar="A=B", help="B deliberately reinterprets the bytes of A.")
 @click.option("--parallel", multiple=True, metavar="A:OP,B:OP", help="L1 accesses that may run at the same time.")
 @click.option("--plan", "planning", is_flag=True, help="Choose better addresses.")
 @click.option("--no-reuse", is_flag=True, help="Plan as if everything were in use all the time.")
-@click.option("--proved", is_flag=True, help="Plan only sharing whose order the kernel has already.")
+@click.option("--proved", is_flag=True, help="Plan only sharing whose order is there: no new mutex ids or flags.")
 @click.option("--scatter", is_flag=True, help="Plan the slots of a group one by one.")
 @click.option("--separate", multiple=True, metavar="A=B", help="Plan two L1 slots into different banks.")
 @click.option("--pin", "pins", multiple=True, metavar="NAME", help="A tile that keeps its address in the plan.")
@@ -70,7 +70,8 @@ def command(target: str, kernel: str | None, shapes: tuple[str, ...], keys: tupl
             strict: bool) -> None:  # fmt: skip
     """Report where every on-chip tile lies, whether it fits, and why bytes may be shared.
 
-    FILE is a Python file with kernels, or a plan (YAML, JSON). Exit status: 0 no error, 1 errors, 2 wrong usage.
+    FILE is a Python file with kernels, or a plan (YAML, JSON). Options that name one of several things, --shape to
+    --parallel, --separate and --pin, may be repeated. Exit status: 0 no error, 1 errors, 2 wrong usage.
     """
     file, named = split_target(target)
     options = Options(file, kernel or named, Variant.of(keys, shapes), capacities, views, parallel, separate,
