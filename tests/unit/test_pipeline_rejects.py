@@ -145,6 +145,10 @@ ROWS: dict[str, Row] = {
                           "_pl_task_id = 1", [("off = i * 32", "off = i * 32\n        _pl_other = 1")]),
     "generated context": Row([("off = i * 32", "_pl_ctx_neg1 = 0\n        off = i * 32")],
                              "makes itself", "_pl_ctx_neg1"),
+    "generated counter": Row(
+        [("PipelineConfig()", "PipelineConfig(sync_only=True)"), ahead("_pl_sync_id = 1")], "makes itself",
+        "_pl_sync_id = 1", [("PipelineConfig()", "PipelineConfig(sync_only=True)"), ahead("_pl_task_id = 1")],
+    ),
     "between the stages": Row(
         [(VECTOR, "        off = off + 0\n" + VECTOR)], "assigned between the stages", "off = off + 0",
         [(VECTOR, VECTOR + "        off = off + 0\n")],

@@ -59,6 +59,14 @@ def test_one_slot_is_enough_for_the_serial_loop() -> None:
     assert transformed(Chain("CVCV", config="pl.pipeline.PipelineConfig(sync_only=True)", slots=(1, 1, 1)))
 
 
+@pytest.mark.parametrize(("ids", "sets", "waits"), [
+    (("[0, 1]", "None"), 1, 2), (("None", "[2, 3]"), 4, 3), (("[0, 1]", "[2, 3]"), 5, 5), (("[0]", "[2]"), 5, 5),
+])  # fmt: skip
+def test_an_edge_without_ids_is_not_emitted(ids: tuple[str, str], sets: int, waits: int) -> None:
+    text = transformed(Chain("CV", ids=(ids,)))
+    assert (text.count("set_cross_core"), text.count("wait_cross_core")) == (sets, waits)
+
+
 @pytest.mark.parametrize("preload", [0, -1, -4])
 def test_a_preload_below_1(preload: int) -> None:
     assert transformed(Chain("CV", config=config(preload)))
