@@ -59,6 +59,8 @@ def run_native(bench: Bench) -> NativeRun:
     answer = _OP(lambda core, record: asked.append(1))
     launch = np.zeros(frames.LAUNCH[frames.SIZE] // 8, np.int64)
     launch[frames.LAUNCH["callback"] // 8] = ctypes.cast(answer, ctypes.c_void_p).value
+    told = np.zeros(8, np.uint8)
+    launch[frames.LAUNCH["told"] // 8] = told.ctypes.data
     core = np.zeros(frames.CORE[frames.SIZE] // 8, np.int64)
     core[frames.CORE["launch"] // 8] = launch.ctypes.data
     core[frames.CORE["arena"] // 8] = core[frames.CORE["ub"] // 8] = _ARENA.ctypes.data

@@ -1,7 +1,7 @@
 """No data movement and no product goes through Python: every form of `transfer_forms`, run natively, against meanings.
 
-Native code hands an op to its numpy meaning where it has none, or where the author is to be told something about the
-line. The latter are the only ones left: `TOLD` says which, and why.
+Native code hands an op to its numpy meaning where it has none, or where something is wrong at the line. The latter are
+the only ones left: `TOLD` says which, and why.
 """
 
 from collections import Counter
@@ -19,10 +19,9 @@ from pypto_pro.ops.entry import registered
 from pypto_pro.ops.table import lookup
 
 TOLD = {
-    "reads there give zero, writes are dropped": "bytes outside a buffer, a space or a tile: out_of_bounds",
-    "at a stride other than 1": "a column at a stride, which the device takes for neighbours: stride_mismatch",
+    "reads there give zero, writes are dropped": "bytes outside a buffer, a space or a tile: an out_of_bounds finding",
 }
-"""What a callback must have said, and why native code leaves it to the meaning: Python is needed to say it."""
+"""What a callback must have said, and why the meaning does it: a mistake is reported, whose result need not be fast."""
 QUICK = 11
 """Of so many signatures the quick test takes one."""
 MOVING = ("move.gm_in", "move.gm_out", "move.onchip", "cube.matmul", "scalar.access", "tile.layout", "tile.pad")
@@ -41,7 +40,7 @@ def memories(call: Call) -> Memories:
 
 
 def check(calls: Iterable[Call]) -> Counter[str]:
-    """The legal ones run natively and leave what their meanings leave; how often each reason of `TOLD` came up."""
+    """They run natively and leave what their meanings leave, but for reasons of `TOLD`; how often each came up."""
     told: Counter[str] = Counter()
     for call in calls:
         start = memories(call)
@@ -69,15 +68,14 @@ def legal(family: str, level: int) -> Iterator[Call]:
 def test_a_sample_of_all_forms(family: str) -> None:
     seen: dict[str, int] = {}
     calls = (c for c in legal(family, 0) if seen.setdefault(signature_of(c).text, len(seen)) % QUICK == 0)
-    told = check(calls)
+    assert not check(calls)
     assert len(seen) > QUICK
-    assert set(told) <= {"at a stride other than 1"}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_all_forms(family: str) -> None:
-    assert set(check(legal(family, 1))) <= {"at a stride other than 1"}
+    assert not check(legal(family, 1))
 
 
 def test_every_entry_has_forms() -> None:

@@ -220,7 +220,7 @@ def native(call: Call, memories: Memories) -> Outcome:
     assert site.span is NOWHERE
 
     def call_back(core_address: int, record_address: int) -> None:
-        outcome.called_back = True
+        outcome.called_back |= not callbacks.word_at(record_address + frames.DOUBTED)
         try:
             callbacks.run_op(site, callbacks.Core(core_address), record_address,
                              lambda _, message: outcome.warnings.append(message))
@@ -230,6 +230,8 @@ def native(call: Call, memories: Memories) -> Outcome:
     launch, core = (np.zeros(fields[frames.SIZE] // 8 + 8, np.int64) for fields in (frames.LAUNCH, frames.CORE))
     callback = CALL(call_back)
     launch[frames.LAUNCH["callback"] // 8] = ctypes.cast(callback, ctypes.c_void_p).value
+    told = np.zeros(8, np.uint8)
+    launch[frames.LAUNCH["told"] // 8] = told.ctypes.data
     words = {"launch": launch.ctypes.data, "arena": _ARENA.ctypes.data, "ub": _ARENA.ctypes.data,
              "kind": int(call.core is CoreKind.VECTOR)}
     for name, value in words.items():

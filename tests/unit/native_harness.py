@@ -149,6 +149,8 @@ def _native(
 
     callback = CALL(call_back)
     launch[LAUNCH["callback"] :][:8].view(np.int64)[0] = ctypes.cast(callback, ctypes.c_void_p).value
+    told = np.zeros(8, np.uint8)
+    launch[LAUNCH["told"] :][:8].view(np.int64)[0] = told.ctypes.data
     words = {"launch": launch.ctypes.data, "arena": arena.ctypes.data, "ub": arena.ctypes.data,
              "kind": int(signature.core is CoreKind.VECTOR)}
     for name, value in words.items():

@@ -13,8 +13,9 @@ from pypto_pro.enums import TensorLayout
 from pypto_pro.native import codecs, frames, lanes, math
 from pypto_pro.native import convert as conversions
 from pypto_pro.native.calls import ScalarSpec, Signature, Tile, store_scalar
-from pypto_pro.native.emit import I32, I64, VOID, Code, Value, splat, suffix, vector
+from pypto_pro.native.emit import I8, I32, I64, PTR, VOID, Code, Value, splat, suffix, vector
 from pypto_pro.native.engine import host
+from pypto_pro.native.frames import CORE, LAUNCH
 from pypto_pro.native.lanes import Lanes, arithmetic
 from pypto_pro.native.scalars import Scalar, index_value, truth
 from pypto_pro.ops.operands import tile_geometry
@@ -67,6 +68,20 @@ class Emitter:
         holds = self.code.all_of(*(truth(c) for c in conditions))
         self.code.b.cbranch(holds, going, self._meaning)
         self.code.b.position_at_end(going)
+
+    def doubt(self, *conditions: Scalar) -> None:
+        """Go on in any case; where a condition is false a callback tells the author, once a launch and site."""
+        if not conditions:
+            return
+        code = self.code
+        with code.b.if_then(code.b.not_(code.all_of(*(truth(c) for c in conditions)))):
+            launch = code.load(PTR, self.core, CORE["launch"])
+            told = code.at(code.load(PTR, launch, LAUNCH["told"]), code.load(I64, self.record))
+            with code.b.if_then(code.b.icmp_unsigned("==", code.load(I8, told), I8(0))):
+                code.store(I8(1), told)
+                code.store(I64(1), self.record, frames.DOUBTED)
+                code.call("op_callback", VOID, [self.core, self.record])
+                code.store(I64(0), self.record, frames.DOUBTED)
 
     def scalar(self, number: Number) -> Scalar:
         """An INDEX scalar."""

@@ -181,7 +181,8 @@ def run_register_op(site: Site, unit: VectorUnit, core: Core, record: int, repor
 def run_op(site: Site, core: Core, record: int, report: Any) -> None:
     """Apply the meaning of a site's op. `report(site, message)` hears of accesses out of bounds and other doubts.
 
-    ArgumentError when the operands fail a requirement of the op.
+    Where native code only asks to tell its doubts, nothing else is done. ArgumentError when the operands fail a
+    requirement of the op.
     """
     signature = site.signature
     assert signature is not None
@@ -193,6 +194,8 @@ def run_op(site: Site, core: Core, record: int, report: Any) -> None:
         raise ArgumentError(unmet, site.span)
     for doubt in entry.doubts(named):
         report(site, f"`{entry.leaf}`: {doubt.message}")
+    if word_at(record + frames.DOUBTED):
+        return
     copies = _extended(named, _overruns(site, named, report))
     moved = {name: replace(tile, mem=copies[key]) for name, tile in named.items()
              if isinstance(tile, TileArg) and (key := tile.mem.ctypes.data) in copies}

@@ -42,8 +42,8 @@ COUNTERS = 32
 LAUNCH = fields(
     "block_dim", "cancel", "run_ahead", "next_block", "done_blocks", "epoch", "wake_epoch", "idle_workers",
     "stuck_unit",
-    "args", "kernel", "callback", "tick", "units", "unit_bytes", "states", "n_states", "zero_list", "n_zero", "polls",
-    "parking", "slow_cycles", "drain",
+    "args", "kernel", "callback", "told", "tick", "units", "unit_bytes", "states", "n_states", "zero_list", "n_zero",
+    "polls", "parking", "slow_cycles", "drain",
     ("participants", 2),  # cores of each kind in the launch: cube, vector
     ("rounds", 2 * IDS), ("ring", 2 * IDS * RING), ("meetings", 3),
 )  # fmt: skip
@@ -183,8 +183,10 @@ UNALIGN_BYTES = 2 * WORD + 256
 PTR_BYTES = 3 * WORD
 """A pointer value: address, then the bounds of the buffer it came from."""
 
+DOUBTED = WORD
+"""Word of an operand record: 1 when a callback is only to tell what is doubtful about the operands, else 0."""
 OPERANDS = 2 * WORD
-"""An operand record starts with the site number and a spare word; operands follow, then results."""
+"""An operand record starts with the site number and the word `DOUBTED`; operands follow, then results."""
 
 
 def core_slots(kinds: tuple[CoreKind, ...]) -> tuple[tuple[CoreKind, int], ...]:

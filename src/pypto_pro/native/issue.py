@@ -27,7 +27,7 @@ from pypto_pro.native.calls import (
 )
 from pypto_pro.native.emit import I64, Code, Value
 from pypto_pro.native.expressions import Expressions
-from pypto_pro.native.frames import TILE_ADDR, TILE_COLS, TILE_ROWS, WORD
+from pypto_pro.native.frames import DOUBTED, TILE_ADDR, TILE_COLS, TILE_ROWS, WORD
 from pypto_pro.native.scalars import Scalar, index_value
 from pypto_pro.native.storage import store_pointer
 
@@ -134,6 +134,7 @@ def spec_of(value: Any, core: CoreKind) -> Spec:
 def write_record(code: Code, record: Value, signature: Signature, site: int, operands: tuple[Any, ...]) -> None:
     """Fill an operand record."""
     code.store(I64(site), record)
+    code.store(I64(0), record, DOUBTED)
     for spec, value, offset in zip(signature.specs, operands, signature.offsets, strict=False):
         match spec, value:
             case (TileSpec(size=size), IssuedTile(descriptor=descriptor)):

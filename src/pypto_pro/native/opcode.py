@@ -91,10 +91,10 @@ def emit_into(module: Any, signature: Signature) -> Any:
     ]
     builder = OpBuilder(code, core, record, signature)
     named = entry.bind(operands, signature.attrs)
-    if "issue" in entry.facets:  # what fails goes to the callback, which says so
-        needed = [f.holds for f in entry.facets["issue"](**named) if isinstance(f, Requirement | Caution)]
-        if needed:
-            builder.require(*needed)
+    if "issue" in entry.facets:
+        facts = entry.facets["issue"](**named)
+        builder.require(*(f.holds for f in facts if isinstance(f, Requirement)))  # the callback says what fails
+        builder.doubt(*(f.holds for f in facts if isinstance(f, Caution)))
     if entry.facets["lower"](builder, **named) is NotImplemented:
         return None
     builder.finish()

@@ -121,6 +121,8 @@ class Run:
         areas = np.array([w for area in executable.areas for w in area] or [0], np.int64)
         self._areas = areas
         self._set("callback", ctypes.cast(self._callback, ctypes.c_void_p).value or 0)
+        self.told = np.zeros(max(len(executable.sites), 1), np.uint8)  # sites whose doubts were told
+        self._set("told", self.told.ctypes.data)
         self._set("args", ctypes.addressof(self._argument_view))
         self._set("zero_list", areas.ctypes.data)
         self._set("n_zero", len(executable.areas))
@@ -155,6 +157,7 @@ class Run:
             self._set("states", self.states.ctypes.data)
             self._set("n_states", blocks)
         self.error, self.finished, self.sleeping = None, False, 0
+        self.told[:] = 0
         self.warnings.clear()
 
     def _write_arguments(self, launch: Launch) -> None:
