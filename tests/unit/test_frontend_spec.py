@@ -17,7 +17,8 @@ UNDEFINED, UNSUPPORTED, INVALID = (
 )  # fmt: skip
 FLAT = f"{X}, {N}, p: pl.Ptr[pl.DT_FP32], f: pl.DT_FP32, b: pl.DT_BOOL, y: pl.Tensor[[128], pl.DT_INT32]"
 BEFORE = """
-import enum
+import functools
+import numpy
 import pypto_pro.language as other
 from types import SimpleNamespace
 SHAPE = [16, 64]
@@ -35,8 +36,39 @@ def pair(a, b=3):
     return a, b
 def sees_global():
     return SHAPE[0]
+def logged(fn):
+    @functools.wraps(fn)
+    def inner(*args, **kwargs):
+        raise AssertionError("the device knows nothing of decorators")
+    return inner
+@logged
+def decorated(v, by=2):
+    return v * by
+@functools.lru_cache
+@logged
+def twice_decorated(v):
+    return v + 1
+def starred(v, *rest):
+    return v
+def keyed(v, *, k=1):
+    return v
+def early(v, /):
+    return v
+async def later(v):
+    return v
+def yielding(v):
+    yield v
+shorter = functools.partial(pair, 1)
+nameless = lambda v: v
+def typed_float(v: pl.DT_FP32):
+    return v
+def typed_tensor(v: pl.Tensor[[pl.STATIC, 32], pl.DT_FP32]):
+    return v[0, 0]
+NUMPY = numpy.int64(3)
 class Plain:
-    pass
+    @staticmethod
+    def method(v):
+        return v
 obj = Plain()
 TEXT = "abc"
 """
@@ -148,6 +180,18 @@ REJECTED = [
     ("c = pair(*(1, 2))", SYNTAX, "starred"),
     ("c = other.twice(n)", SYNTAX, "unknown operation"),
     ("c = obj.method(n)", UNSUPPORTED, ""),
+    ("c = starred(n)", SYNTAX, "starred parameters"),
+    ("c = keyed(n)", SYNTAX, "keyword-only"),
+    ("c = early(n)", SYNTAX, "positional-only"),
+    ("c = later(n)", SYNTAX, "not defined by a plain `def`"),
+    ("c = yielding(n)", UNSUPPORTED, "yield"),
+    ("c = nameless(n)", SYNTAX, "not defined by a plain `def`"),
+    ("c = shorter(n)", UNSUPPORTED, "cannot be called"),
+    ("c = Plain(n)", UNSUPPORTED, "cannot be called"),
+    ("c = Plain.method(n)", UNSUPPORTED, "no operation"),
+    ("c = typed_float(n)", TYPE, "annotated fp32, found a run-time int32 scalar"),
+    ("c = typed_tensor(x)", TYPE, "axis 1 is 32, found a tensor Tensor([64, 64], fp32)"),
+    ("c = NUMPY", TYPE, "int64"),
     # --- 10: names ---
     ("c = NOWHERE", UNDEFINED, "`NOWHERE` is not defined"),
     ("c = NESTED[n][0]", TYPE, "constant indices only"),
@@ -233,6 +277,8 @@ ACCEPTED = [
     # --- 9 ---
     "c = twice(n) + twice(2.5) + pair(n)[1]",
     "c = sees_global()",
+    "c = decorated(n, 3) + twice_decorated(n) + decorated(2)",
+    "c = Plain.method(3) + 1",
     # --- 10 ---
     "c = SHAPE[n] + SHAPE[1]\nd = NESTED[1][0]",
     "c = SHAPE[0]\nSHAPE = c\nd = SHAPE + 1",

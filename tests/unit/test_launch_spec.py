@@ -318,3 +318,22 @@ def test_platform_information() -> None:
     assert get_platform_info(force_refresh=True) == info
     assert (PlatformInfo().core_num, PlatformInfo().arch) == (0, "")
     assert [PlatformInfo(soc).arch for soc in ("DAV_3510", "DAV_2201", "DAV_1001", "else")] == ["a5", "a3", "a3", "a3"]
+
+
+def test_other_decorators_are_ignored() -> None:
+    text = """
+import functools
+def noisy(fn):
+    @functools.wraps(fn)
+    def inner(*args, **kwargs):
+        raise AssertionError
+    return inner
+@pl.jit
+@noisy
+def k(x: pl.Tensor[[1], pl.DT_INT32], n: pl.DT_INT32 = 4):
+    with pl.section_vector():
+        x[0] = n
+"""
+    out = np.zeros(1, np.int32)
+    module(text)["k"](out)
+    assert out[0] == 4

@@ -15,6 +15,7 @@ from pypto_pro.diag.errors import (
 from pypto_pro.diag.names import nearest
 from pypto_pro.frontend import access, closure, expressions, groups, handlers, hints, inline, opcalls, registers
 from pypto_pro.frontend.context import Context, FrameKind
+from pypto_pro.frontend.source import plain_function
 from pypto_pro.frontend.values import GroupValue, Value, describe
 from pypto_pro.ops.table import keys, lookup
 
@@ -88,7 +89,7 @@ def _method(ctx: Context, func: ast.Attribute, node: ast.Call) -> Value:
     outside = access.outer_object(ctx, func.value)
     if outside is not None:  # a Python object: constant arguments may still make it a constant
         raise ctx.error(UnsupportedFeatureError, f"`{ast.unparse(func)}` is no operation of the language", node,
-                        hint=hints.OF_PYTHON)  # fmt: skip
+                        hint=hints.of_foreign(outside.value))  # fmt: skip
     owner = ctx.evaluate(func.value)
     if isinstance(owner, GroupValue):
         return groups.accessor(ctx, owner, func.attr, node)
@@ -110,13 +111,14 @@ def _bare(ctx: Context, name: str, node: ast.Call, hint: str | None) -> Value | 
         raise ctx.error(ParserTypeError, f"`{name}` is {describe(value)} and cannot be called", node)
     if ctx.frame.scope.has(name):
         target = ctx.frame.scope.find(name)
-        if isinstance(target, FunctionType):
-            return _function(ctx, name, target, node, hint)
+        fn = plain_function(target)
+        if fn is not None:
+            return _function(ctx, name, fn, node, hint)
         if getattr(target, "__module__", "").startswith(closure.LANGUAGE):
             raise _not_bare(ctx, name, node)
         if closure.is_kernel_object(target):
             raise ctx.error(ParserTypeError, f"`{name}` is a kernel and cannot be called from another one", node)
-        raise ctx.error(UnsupportedFeatureError, f"`{name}` cannot be called in a kernel", node)
+        raise ctx.error(UnsupportedFeatureError, f"`{name}` cannot be called in a kernel", node, hint=hints.HELPER)
     handler = handlers.handler_of(name) if name in ("min", "max", "constexpr") else None
     if handler is not None:
         return handler(ctx, node, hint)

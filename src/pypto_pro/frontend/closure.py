@@ -11,6 +11,7 @@ from typing import Any
 
 from pypto_pro.dtypes import DataType
 from pypto_pro.frontend import markers
+from pypto_pro.frontend.source import plain_function
 from pypto_pro.frontend.values import Foreign, Function, Static, TupleValue, Value
 from pypto_pro.ir import build
 
@@ -137,6 +138,5 @@ def from_python(value: Any) -> Value:
         items = tuple(from_python(item) for item in value)
         fields = getattr(value, "_fields", None)
         return TupleValue(items, tuple(fields) if fields else None, is_captured=True)
-    if isinstance(value, FunctionType):
-        return Function(value)
-    return Foreign(value)
+    fn = plain_function(value)
+    return Foreign(value) if fn is None else Function(fn)

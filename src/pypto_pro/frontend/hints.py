@@ -44,12 +44,26 @@ OBJECTS = {
 """Python objects that are no values, by class."""
 OTHER_OBJECTS = "a kernel takes numbers, enum members, dtypes, lists, tuples; `cfg.x` and `cfg['k']` reach such parts"
 
-OF_PYTHON = "functions of Python run while the kernel is read, on constants only"
+OF_PYTHON = "functions of Python run while the kernel is read, on constants only; a helper is called by its bare name"
+HELPER = "a helper is a function defined by `def`, called by its bare name"
 
 _DEVICE_WORDS = {"ub": "Vec", "l1": "Mat", "l0a": "Left", "l0b": "Right", "l0c": "Acc", "bt": "Bias", "fb": "Scaling"}
 _EXTENTS = frozenset({"size", "dim", "ndim", "numel", "len", "stride", "shape"})
 _MUTABLE = frozenset({"append", "extend", "insert", "pop", "remove", "clear", "sort", "reverse", "update"})
 GROUP_METHODS = ("next", "current", "previous")
+
+
+def of_foreign(owner: object) -> str:
+    """Help for a call of something that belongs to a Python object."""
+    is_registers = isinstance(owner, type) and owner.__name__ == "Vf"
+    return OPERATIONS["Vf"] if is_registers else OF_PYTHON
+
+
+def of_object(value: object) -> str:
+    """Help for a Python object that is no value."""
+    if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
+        return "numpy's numbers are no constants; write int(...) or float(...) where it is made"
+    return OBJECTS.get(type(value).__name__, OTHER_OBJECTS)
 
 
 def of_member(owner: Value, name: str) -> str | None:

@@ -190,7 +190,7 @@ def check_annotation(ctx: Context, fn: FunctionType, name: str, value: Value, no
     if wanted is not None:
         span = ctx.frames[-2].source.span(node, ctx.frames[-2].inlined_at) if len(ctx.frames) > 1 else ctx.span(node)
         raise ctx.error(
-            ParserTypeError, f"parameter `{name}` of `{fn.__name__}` is {wanted}, found {describe(value)}", span
+            ParserTypeError, f"parameter `{name}` of `{fn.__name__}` is {wanted}, found {merge.typed(value)}", span
         )
 
 

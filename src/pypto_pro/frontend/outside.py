@@ -28,8 +28,8 @@ def _check_usable(ctx: Context, value: Value, node: ast.AST) -> None:
     match value:
         case Foreign(inner):
             kind = type(inner).__name__
-            hint = hints.OBJECTS.get(kind, hints.OTHER_OBJECTS)
-            raise ctx.error(ParserTypeError, f"Unsupported closure variable type: {kind}", node, hint=hint)
+            text = f"Unsupported closure variable type: {kind}"
+            raise ctx.error(ParserTypeError, text, node, hint=hints.of_object(inner))
         case TupleValue(items):
             for item in items:
                 _check_usable(ctx, item, node)

@@ -15,6 +15,7 @@ from typing import Any
 
 from pypto_pro.frontend.closure import BUILTINS, is_stub
 from pypto_pro.frontend.context import Context
+from pypto_pro.frontend.source import plain_function
 from pypto_pro.frontend.values import Foreign, Function, Static, TupleValue, Value
 from pypto_pro.ir.nodes import Const
 
@@ -222,7 +223,7 @@ class _Evaluator:
             return function.__name__ in BUILTINS and getattr(builtins, function.__name__, None) is function
         if isinstance(function, FunctionType):
             return not is_stub(function)
-        return isinstance(function, BuiltinFunctionType | MethodType)
+        return isinstance(function, BuiltinFunctionType | MethodType) or plain_function(function) is not None
 
     def _bounded(self, items: Any) -> Any:
         if hasattr(items, "__len__") and len(items) > MAX_ITEMS:

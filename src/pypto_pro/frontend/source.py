@@ -29,10 +29,11 @@ class KernelSource:
 
         Raises ParserSyntaxError for what is no plain function.
         """
-        if not isinstance(fn, FunctionType):
+        plain = plain_function(fn)
+        if plain is None:
             raise ParserSyntaxError(f"a kernel is a plain function, found {type(fn).__name__}")
-        local = {} if scope is None or scope is fn.__globals__ else dict(scope)
-        return cls(fn, {**local, **cells(fn)})
+        local = {} if scope is None or scope is plain.__globals__ else dict(scope)
+        return cls(plain, {**local, **cells(plain)})
 
     @property
     def name(self) -> str:
@@ -42,6 +43,22 @@ class KernelSource:
     def environment(self) -> dict[str, Any]:
         """Globals overlaid by the captured locals, for evaluating annotations."""
         return {**self.fn.__globals__, **self.enclosing}
+
+
+def plain_function(value: Any) -> FunctionType | None:
+    """The function under decorators that keep it as `__wrapped__` (functools.wraps, lru_cache); None for what is none.
+
+    The device reads the text of the `def` and knows nothing of such decorators.
+    """
+    for _ in range(MAX_DECORATORS):
+        inner = getattr(value, "__wrapped__", None)
+        if inner is None or isinstance(value, type) or hasattr(value, "tilingkey_schema"):  # a kernel is no function
+            break
+        value = inner
+    return value if isinstance(value, FunctionType) else None
+
+
+MAX_DECORATORS = 100
 
 
 def cells(fn: FunctionType) -> dict[str, Any]:

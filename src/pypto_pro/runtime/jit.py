@@ -80,7 +80,7 @@ def jit(
 
     def decorate(fn: Callable[..., Any]) -> Any:
         source = KernelSource.capture(fn, scope)
-        specs = read_signature(fn, source.environment())
+        specs = read_signature(source.fn, source.environment())
         if not has_kernel_annotation(specs):
             return _plain(fn)
         for spec in specs:
