@@ -122,7 +122,7 @@ def check_exit(source: DataType, target: DataType, scale: object) -> None:
 
 
 def check_scale(scale: object) -> None:
-    """A number, an FP32/INT32/INT64 scalar, or a [1, N] INT64 tile in Scaling."""
+    """Beside numbers: an FP32/INT32/INT64 scalar, or a [1, N] INT64 tile in Scaling; TypeError and ValueError."""
     match scale:
         case TensorInfo():
             raise ValueError("scale Tensor is not supported for per-channel quantization: load the words into Mat and "
@@ -133,10 +133,6 @@ def check_scale(scale: object) -> None:
             if scale.type.dtype not in (D.DT_FP32, D.DT_INT32, D.DT_INT64, D.DT_INDEX):
                 raise TypeError(f"scale runtime scalar dtype {scale.type.dtype.to_string()} is not supported; "
                                 "FP32, or INT32/INT64 holding the FP32 bits, is needed")
-        case ScalarInfo():
-            pass
-        case _:
-            raise TypeError(f"scale must be a number, a scalar or a Scaling tile, found {type(scale).__name__}")
 
 
 def check_scale_tile(scale: TileInfo) -> None:
