@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import subprocess
 import sys
@@ -104,6 +105,27 @@ def test_training_with_a_scaler() -> None:
     scaler.step(optimiser)
     scaler.update()
     assert scaler.get_scale() == before / 2
+
+
+@pytest.mark.parametrize("kind", [torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN])
+@pytest.mark.parametrize("bias", [True, False])
+def test_recurrent_layers(kind: Any, bias: bool) -> None:
+    torch.manual_seed(1)
+    layer = kind(4, 5, bias=bias, num_layers=2)
+    twin = copy.deepcopy(layer).npu()
+    x = torch.randn(3, 2, 4)
+    x_npu = x.npu().requires_grad_()
+    made, made_npu = layer(x.requires_grad_())[0], twin(x_npu)[0]
+    assert torch.allclose(made, made_npu.cpu(), atol=1e-6)
+    made.square().sum().backward()
+    made_npu.square().sum().backward()
+    assert torch.allclose(x.grad, x_npu.grad.cpu(), atol=1e-5)
+    for a, b in zip(layer.parameters(), twin.parameters(), strict=True):
+        assert torch.allclose(a.grad, b.grad.cpu(), atol=1e-4)
+    with torch.inference_mode():
+        assert torch.equal(twin(x_npu)[0].cpu(), made_npu.detach().cpu())
+    with torch.autocast("npu"):
+        assert twin(x_npu)[0].dtype == HALF
 
 
 def test_gradients_exist_on_the_first_device() -> None:

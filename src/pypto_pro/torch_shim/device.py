@@ -11,7 +11,7 @@ import torch
 from torch.utils import backend_registration
 
 from pypto_pro.runtime import arrays
-from pypto_pro.torch_shim import amp, autocast, distributed, npu, operators, pinned
+from pypto_pro.torch_shim import amp, autocast, distributed, npu, operators, pinned, recurrent
 from pypto_pro.torch_shim.current import COUNT, index_of
 from pypto_pro.torch_shim.missing import unsupported
 from pypto_pro.torch_shim.tensors import TYPE, place
@@ -22,7 +22,7 @@ _kept: list[Any] = []
 def register() -> None:
     """Once in a process: rename torch's free device key and register everything behind it."""
     backend_registration._setup_privateuseone_for_python_backend(TYPE, npu)
-    for part in (operators, autocast, distributed, pinned):
+    for part in (operators, recurrent, autocast, distributed, pinned):
         _kept.extend(part.register())
     sys.modules["torch.npu.amp"] = amp
     arrays.HOST_DEVICES.add(TYPE)
