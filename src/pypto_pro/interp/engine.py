@@ -16,8 +16,9 @@ from pypto_pro.interp.debug import DebugSite
 from pypto_pro.interp.machine import Core, Instr, Machine, Pipe
 from pypto_pro.interp.memory import GM, SimTensor, SimTile
 from pypto_pro.interp.services import ServiceSite
-from pypto_pro.interp.sites import IndexSite, Kind, NameSite, OpSite, Overrun, Plan, Site, run_clipped
+from pypto_pro.interp.sites import IndexSite, Kind, NameSite, OpSite, Plan, Site, run_clipped
 from pypto_pro.interp.sync import UnitFlag, Waitable
+from pypto_pro.ops.overrun import Overrun
 
 if TYPE_CHECKING:
     from pypto_pro.interp.out_of_bounds import Warner
@@ -88,7 +89,7 @@ class Engine:
         if isinstance(site, DebugSite):
             return site.show(instr)
         assert isinstance(site, OpSite)
-        plan = instr.plan or site.plan(args)
+        plan = instr.plan = instr.plan or site.plan(args)
         if plan.overruns:
             self.overrun(instr)
         if any(f.effect.changes for f in plan.footprints):

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pypto_pro.interp.machine import Core, Instr, Machine
     from pypto_pro.interp.result import RunResult
-    from pypto_pro.interp.sites import IndexSite, NameSite, Overrun, Site
+    from pypto_pro.interp.sites import IndexSite, NameSite, Site
     from pypto_pro.interp.sync import Counter, Credit, Flag, Mutex, UnitFlag
     from pypto_pro.ops.entry import Caution
+    from pypto_pro.ops.overrun import Overrun
 
 
 class Observer:

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import warnings
 
-from pypto_pro.interp.sites import IndexSite, Overrun, Site
+from pypto_pro.interp.sites import IndexSite, Site
 from pypto_pro.ops.entry import Caution
-
-
-class OutOfBoundsWarning(RuntimeWarning):
-    """Bytes past a tensor or an on-chip memory: reads gave zero, writes were dropped, or the op was left out."""
+from pypto_pro.ops.overrun import OutOfBoundsWarning, Overrun, warning_text
 
 
 class Warner:
@@ -20,7 +17,7 @@ class Warner:
 
     def warn(self, site: Site, overrun: Overrun) -> None:
         """Warn at the author's line, the first time it happens there."""
-        self._once(site, overrun.operand, f"`{site.name}` {describe(overrun)}", OutOfBoundsWarning)
+        self._once(site, overrun.operand, warning_text(site.name, overrun), OutOfBoundsWarning)
 
     def stray(self, site: IndexSite, index: int) -> None:
         """The same for an index outside what it counts."""
@@ -36,14 +33,6 @@ class Warner:
         if key not in self.seen:
             self.seen.add(key)
             warnings.warn_explicit(text, category, span.file, max(span.line, 1), registry={})
-
-
-def describe(overrun: Overrun) -> str:
-    """What happened, as a clause that follows the op's name."""
-    verb = "writes" if overrun.effect.changes else "reads"
-    of = f" of `{overrun.name}`" if overrun.name else ""
-    where = "its memory" if overrun.space == "GM" else overrun.space
-    return f"{verb} bytes {overrun.low}..{overrun.high}{of}, past the end of {where} (0..{overrun.limit})"
 
 
 def index_text(site: IndexSite, index: int) -> str:

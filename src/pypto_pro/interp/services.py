@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 from pypto_pro.enums import CacheLine
 from pypto_pro.hw.a5 import SSBUF_BYTES
 from pypto_pro.interp.memory import SimTensor
-from pypto_pro.interp.sites import Overrun, Site
+from pypto_pro.interp.sites import Site
 from pypto_pro.interp.structs import StructRef
 from pypto_pro.ops.entry import Effect, Service
+from pypto_pro.ops.overrun import Overrun
 
 if TYPE_CHECKING:
     from pypto_pro.interp.machine import Instr

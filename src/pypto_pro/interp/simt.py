@@ -12,8 +12,9 @@ from pypto_pro.dtypes import DataType
 from pypto_pro.interp.calls import TRIP_LIMIT, EndlessLoop, RegisterAccess
 from pypto_pro.interp.memory import GM, SimTensor, SimTile
 from pypto_pro.interp.scalars import to_python
-from pypto_pro.interp.sites import Overrun, Site
+from pypto_pro.interp.sites import Site
 from pypto_pro.ops.entry import Effect, OpEntry
+from pypto_pro.ops.overrun import Overrun
 
 if TYPE_CHECKING:
     from pypto_pro.interp.calls import Event

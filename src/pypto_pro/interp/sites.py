@@ -17,6 +17,7 @@ from pypto_pro.interp.memory import GM, SimTensor, SimTile, Storage
 from pypto_pro.ir.nodes import Stmt
 from pypto_pro.layouts import Region
 from pypto_pro.ops.entry import Caution, Effect, OpEntry
+from pypto_pro.ops.overrun import Overrun
 
 
 class Kind(IntEnum):
@@ -51,19 +52,6 @@ class Footprint:
     effect: Effect
     store: Storage
     regions: tuple[Region, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Overrun:
-    """An operand that leaves its memory: bytes `[low, high)` of `[0, limit)`, counted from the buffer or space."""
-
-    operand: str
-    name: str
-    effect: Effect
-    low: int
-    high: int
-    limit: int
-    space: str
 
 
 @dataclass(slots=True, eq=False)

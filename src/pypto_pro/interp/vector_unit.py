@@ -12,10 +12,11 @@ from pypto_pro.enums import MemorySpace, MergeMode
 from pypto_pro.interp.calls import TRIP_LIMIT, EndlessLoop, MemBar, RegisterAccess
 from pypto_pro.interp.declare import stores_of
 from pypto_pro.interp.memory import POISON, SimTile
-from pypto_pro.interp.sites import Overrun, Site
+from pypto_pro.interp.sites import Site
 from pypto_pro.interp.streams import Streams
 from pypto_pro.ir.types import AddrRegType, MaskType, RegType, UnalignRegType
 from pypto_pro.ops.entry import Effect, Kind, OpEntry, Operand, Role
+from pypto_pro.ops.overrun import Overrun
 from pypto_pro.ops.vf_operands import AddrArg, Array, Bits, MaskArg, RegArg, RegisterType, UnalignArg
 
 if TYPE_CHECKING:

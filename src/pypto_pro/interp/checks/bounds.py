@@ -13,9 +13,9 @@ from pypto_pro.interp.checks.blame import Blame
 from pypto_pro.interp.checks.book import Book, make
 from pypto_pro.interp.machine import Instr
 from pypto_pro.interp.memory import GM, SimTensor, SimTile, row_major
-from pypto_pro.interp.out_of_bounds import describe
-from pypto_pro.interp.sites import OpSite, Overrun, Plan, Site
+from pypto_pro.interp.sites import OpSite, Plan, Site
 from pypto_pro.ops.entry import Window
+from pypto_pro.ops.overrun import Overrun, describe
 
 
 class Bounds:

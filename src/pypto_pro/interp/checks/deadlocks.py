@@ -122,7 +122,9 @@ class Deadlocks:
             case Mutex() as mutex if mutex.holder is not None:
                 holder = mutex.holder
                 return f"mutex {mutex.number}, which {words.pipe(holder)} holds and never unlocks", Hint(
-                    spans=(holder.site.span.labelled(words.party("locked", holder)),)
+                    spans=(holder.site.span.labelled(words.party("locked", holder)),),
+                    help=f"unlock mutex {mutex.number} on {words.pipe(holder)} before line {instr.site.span.line}, on"
+                    " every path that leads there",
                 )
         return "something that cannot happen any more", Hint()
 

@@ -10,6 +10,7 @@ from pypto_pro.enums import CoreKind, CrossCoreSyncMode, PipeType
 from pypto_pro.hw.a5 import UNICAST_AIV1_STEP
 from pypto_pro.interp.checks import words
 from pypto_pro.interp.checks.counters import Counters, Sent
+from pypto_pro.interp.crosscore import receivers
 from pypto_pro.interp.machine import Instr, Machine
 from pypto_pro.interp.sync import Counter, Credit, Flag
 from pypto_pro.ir.nodes import SetCross, SetFlag
@@ -133,7 +134,10 @@ def _spare(counters: Counters, counter: Counter) -> Hint:
     spare = spare_credits(counter.core.machine, counter)
     mine = [c for c in spare if c.counter.core is counter.core]
     if not mine:
-        return Hint()
+        return Hint(spans=tuple(
+            s.site.span.labelled(f"sent here {'once' if s.count == 1 else f'{s.count} times'} by {words.short(s.core)}")
+            for s in counters.sent.values() if counter in receivers(s.core, s.mode, s.event)
+        )[:3])  # fmt: skip
     sender = mine[0].senders[0]
     line, event = sender.site.span.line, sender.args[0]
     return Hint(

@@ -43,9 +43,10 @@ from pypto_pro.ir.nodes import Debug, Kernel
 if TYPE_CHECKING:
     from pypto_pro.interp.machine import Core, Instr, Machine
     from pypto_pro.interp.result import RunResult
-    from pypto_pro.interp.sites import IndexSite, NameSite, Overrun
+    from pypto_pro.interp.sites import IndexSite, NameSite
     from pypto_pro.interp.sync import Counter, Credit, Flag, Mutex, UnitFlag
     from pypto_pro.ops.entry import Caution
+    from pypto_pro.ops.overrun import Overrun
 
 S = PipeType.S.value
 
@@ -90,7 +91,7 @@ class Checker(Observer):
         self.signals = Signals(self.book, self.order, self.know, ids)
         self.counters = Counters(self.book, self.order, self.signals, ids)
         self.blame = Blame()
-        self.races = Races(self.book, machine, self.order, self.blame)
+        self.races = Races(self.book, machine, self.order, self.blame, self.counters.sent)
         self.conflicts = Conflicts(self.races.report)
         self.bounds = Bounds(self.book, self.blame)
         self.defined = Definedness(Uninitialised(self.book, self.blame), self.memories)

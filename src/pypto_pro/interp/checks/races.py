@@ -3,27 +3,38 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from pypto_pro.analysis.order import LANES, Knowledge, Order, Release
 from pypto_pro.analysis.region_map import Cell
 from pypto_pro.diag import Diagnostic, Severity, Span
 from pypto_pro.enums import CoreKind, MemorySpace, PipeType
 from pypto_pro.interp.checks import words
+from pypto_pro.interp.checks.advice import (
+    UNREAD,
+    barrier,
+    equal_rows,
+    line_of,
+    mend,
+    next_round,
+    numbering,
+    scope_of,
+    wrong_pipe,
+)
 from pypto_pro.interp.checks.blame import Blame
 from pypto_pro.interp.checks.book import Book, Entry, make
-from pypto_pro.interp.machine import Instr, Machine
+from pypto_pro.interp.machine import Core, Instr, Machine
 from pypto_pro.interp.memory import GM, SimTensor, SimTile, Storage
-from pypto_pro.interp.sites import OpSite
+from pypto_pro.interp.sites import OpSite, Site
 from pypto_pro.layouts import is_fractal
 from pypto_pro.ops.operands import tile_geometry
 
+if TYPE_CHECKING:
+    from pypto_pro.interp.checks.counters import Sent
+
 RECENT = 64
-UNREAD = "nothing reads what the first brings: is one of them meant for another tile or slot?"
-COUNTED = (
-    "on the vector cores of a mixed kernel pl.get_block_idx() counts two cores a block, pl.get_block_num() only blocks"
-)
 TURNED = {"read": "overwrite", "overwrite": "read", "write": "write"}
 VERBS = {"read": ("written", "read"), "write": ("written", "written"), "overwrite": ("read", "written")}
 
@@ -55,8 +66,10 @@ class Pair:
 class Races:
     """Turns conflicts into findings. The `mark` of an op says that it has completed."""
 
-    def __init__(self, book: Book, machine: Machine, order: Order, blame: Blame) -> None:
+    def __init__(self, book: Book, machine: Machine, order: Order, blame: Blame, sent: Mapping[Any, Sent]) -> None:
         self.book = book
+        self.sent = sent
+        """The cross-core signals so far, by place."""
         self.blame = blame
         self.machine = machine
         self.order = order
@@ -146,7 +159,7 @@ class Races:
             second.site.span.labelled(words.party("written", second, first.core)),
             first.site.span.labelled(words.party("written", first, second.core)),
             notes=(f"{self._where(found.first_cell, found.second_cell)}; harmless as long as the bytes are equal",
-                   *_numbering(first, second)),
+                   *numbering(first, second)),
             help="let one of them write, for example only the block or core with index 0",
             pipes=(words.pipe(second), words.pipe(first)), scope=scope_of(first, second),
         )  # fmt: skip
@@ -203,13 +216,13 @@ class Races:
             if inner is not None:
                 spans.append(inner.labelled(f"inside `{instr.site.name}`"))
         notes, near = self._near_miss(first, second)
-        a, b = _line(first), _line(second)
+        a, b = line_of(first), line_of(second)
         pair = f"line {a} before line {b}" if a != b else "the two"
         return make(
             "race", message, *spans, *near,
             notes=(f"{self._shared(first, first_cell, second, second_cell)}; nothing orders {pair}", *notes,
-                   *_numbering(first, second)),
-            help=mend(first, second),
+                   *numbering(first, second)),
+            help=mend(first, second, in_gm=store is GM),
             severity=self._severity(first, first_cell, second, second_cell),
             core=words.short(second.core), pipes=(words.pipe(second), words.pipe(first)),
             scope=scope_of(first, second),
@@ -221,7 +234,8 @@ class Races:
         a, b = first.core, second.core
         twins = a is not b and a.block == b.block and a.kind is b.kind is CoreKind.VECTOR
         in_gm = first_cell.store.store is GM
-        return Severity.WARNING if twins and in_gm and first_cell is second_cell else None
+        alike = twins and in_gm and first_cell is second_cell and _same_work(first, second, first_cell)
+        return Severity.WARNING if alike else None
 
     def _who(self, instr: Instr) -> str:
         cores = len(self.machine.cores) > 1
@@ -246,19 +260,22 @@ class Races:
         waits = [w for w in self.waits.get(second.core.index, ()) if w.number < second.number]
         if waits and waits[-1].pipe is not second.pipe and waits[-1].site.pipe is not PipeType.S:
             held = words.pipe(waits[-1])
-            return (f"line {_line(waits[-1])} waits on {held}, which holds back {held} only, not"
+            return (f"line {line_of(waits[-1])} waits on {held}, which holds back {held} only, not"
                     f" {words.pipe(second)}",), (waits[-1].site.span.labelled(f"holds back {held} only"),)  # fmt: skip
-        return self._wrong_sender(first, second, mine)
+        meant = self._meant(first, waits[-1]) if waits and waits[-1].pipe is second.pipe else None
+        return wrong_pipe(meant, first) if meant is not None else self._wrong_sender(first, second, mine)
+
+    def _meant(self, first: Instr, wait: Instr) -> Site | None:
+        """The signal behind an instruction that a wait took, when another pipe sent it."""
+        found = (s.site for s in self.sent.values() if s.core is first.core and s.event == wait.args[0]
+                 and s.site.pipe is not first.site.pipe and s.site.span.line > line_of(first))  # fmt: skip
+        return next(found, None)
 
     def _wrong_sender(self, first: Instr, second: Instr, mine: Knowledge) -> tuple[tuple[str, ...], tuple[Span, ...]]:
         signal: Instr | None = mine.signal
         if signal is None or signal.core is not first.core or signal.number < first.number:
             return (), ()
-        if signal.pipe is first.pipe:
-            return (), ()
-        sent, meant = words.pipe(signal), words.pipe(first)
-        text = f"line {_line(signal)} signals on {sent}, which did not wait for {meant}"
-        return (text,), (signal.site.span.labelled(f"says what {sent} has done, not {meant}"),)
+        return wrong_pipe(signal.site, first) if signal.pipe is not first.pipe else ((), ())
 
     # --- other conflicts ---------------------------------------------------------------------------------------------
 
@@ -278,7 +295,7 @@ class Races:
                 first.site.span.labelled(words.party("written", first, second.core)),
                 notes=(f"{self._shared(first, first_cell, second, second_cell)}; {pipe} keeps several transfers in"
                        " flight, so the first may land last", *unread),
-                help=_barrier(f"pl.system.bar_{pipe.lower()}()", first, second),
+                help=barrier(f"pl.system.bar_{pipe.lower()}()", first, second),
                 core=words.short(second.core), pipes=(pipe,),
             )  # fmt: skip
 
@@ -295,7 +312,7 @@ class Races:
             )  # fmt: skip
             return make(
                 "lost_load",
-                f"{what} {name} is overwritten by `{second.site.name}`{_next_round(first, second)} before anything"
+                f"{what} {name} is overwritten by `{second.site.name}`{next_round(first, second)} before anything"
                 " read it",
                 first.site.span.labelled(words.party("multiplied" if product else "loaded", first, second.core)),
                 second.site.span.labelled(words.party("overwritten", second, first.core)),
@@ -343,7 +360,7 @@ class Races:
                 first.site.span.labelled(f"written here on {words.pipe(first)}, with {wrote} rows"),
                 notes=("the matrix unit writes with the valid rows of its left operand, rounded up to 16; a tile with"
                        " compact=0 is read with its declared rows",) if acc else (),
-                help=_equal_rows(first, second) if acc else None,
+                help=equal_rows(first, second) if acc else None,
                 core=words.short(second.core), pipes=(words.pipe(second), words.pipe(first)),
             )  # fmt: skip
 
@@ -359,45 +376,21 @@ def box_row_bytes(instr: Instr, cell: Cell) -> int:
     return 1
 
 
-def _equal_rows(multiplied: Instr, taken: Instr) -> str:
-    """What makes the matrix unit and the exit count the rows of an accumulator alike."""
-    left = [a for a in multiplied.args if isinstance(a, SimTile) and a.type.target_memory is MemorySpace.Left]
-    acc = [a for a in taken.args if isinstance(a, SimTile) and a.type.target_memory is MemorySpace.Acc]
-    if left and acc and all(a.type.compact for a in left + acc):
-        return (
-            f"give both the same valid rows with pl.set_validshape: `{left[0].name}` of line {_line(multiplied)} has"
-            f" {left[0].vr}, `{acc[0].name}` {acc[0].vr}"
-        )
-    return "set compact=1 on the left operand and on the accumulator"
+def _same_work(first: Instr, second: Instr, cell: Cell) -> bool:
+    """Whether one of two cores also does to a region what the other did: then both work through the same bytes."""
+    return first.site is second.site or _did(first.core, second.site, cell) or _did(second.core, first.site, cell)
 
 
-def scope_of(first: Instr, second: Instr) -> str:
-    """Which cores a conflict is between; each needs another mend."""
-    if first.core is second.core:
-        return "one core"
-    if first.core.block != second.core.block:
-        return "blocks"
-    return "vector cores" if first.core.kind is second.core.kind else "core kinds"
-
-
-def _numbering(first: Instr, second: Instr) -> tuple[str, ...]:
-    """How vector cores of a mixed kernel are counted, when those of two blocks do the same work."""
-    a, b = first.core, second.core
-    vector_cores = a.machine.kind == "mixed" and a.kind is CoreKind.VECTOR and a.block != b.block
-    return (COUNTED,) if vector_cores and first.site is second.site else ()
-
-
-def _next_round(first: Instr, second: Instr) -> str:
-    """How one line meets itself."""
-    return " in the next round" if first.site is second.site and first.trips != second.trips else ""
-
-
-def _barrier(call: str, first: Instr, second: Instr) -> str:
-    """Where a barrier has to stand; one line meets itself in the next round of a loop."""
-    a, b = _line(first), _line(second)
-    if comes_round(first, second) or a == b:
-        return f"put {call} before line {b}, inside the loop"
-    return f"put {call} between line {a} and line {b}"
+def _did(core: Core, site: Site, cell: Cell) -> bool:
+    """Whether a core executed a transfer of the text on a region."""
+    own = {id(s) for stores in core.stores.values() for s in stores}
+    if not isinstance(site, OpSite):
+        return False
+    return any(
+        plan.mark is not None and cell in (*plan.mark.reads, *plan.mark.writes)
+        and any(isinstance(a, SimTile) and id(a.stores[0]) in own for a in args)
+        for args, plan in site.plans.items()
+    )  # fmt: skip
 
 
 def _same_scalars(first: Instr, second: Instr) -> bool:
@@ -406,56 +399,3 @@ def _same_scalars(first: Instr, second: Instr) -> bool:
         return False
     plain = [tuple(a for a in i.args if not isinstance(a, SimTensor)) for i in (first, second)]
     return first.site.entry is second.site.entry and plain[0] == plain[1]
-
-
-def _line(instr: Instr) -> int:
-    return instr.site.span.line
-
-
-def mend(first: Instr, second: Instr) -> str | None:
-    """What orders two instructions for certain."""
-    p, q = words.pipe(first), words.pipe(second)
-    a, b = _line(first), _line(second)
-    if first.core is second.core:
-        pair = f"set_pipe={p}, wait_pipe={q}"
-        group = "or take the tile from a group with mutex ids under auto_mutex"
-        if comes_round(first, second):
-            return (
-                f"the order has to come round the loop: sync_src({pair}) after line {a}, sync_dst({pair}) before line"
-                f" {b},\none more sync_src before the loop and one more sync_dst behind it;\n{group}"
-            )
-        return f"sync_src({pair}) after line {a}, sync_dst({pair}) before line {b}, with one event_id;\n{group}"
-    match scope_of(first, second):
-        case "core kinds":
-            pair = f"set_cross_core(pipe={p}) after line {a}, wait_cross_core(pipe={q}) before line {b}"
-            if b < a and first.trips and second.trips and first.trips != second.trips:
-                return (
-                    f"the order has to come round the loop: {pair}, with one event_id,\none more set_cross_core before"
-                    " the loop and one more wait_cross_core behind it"
-                )
-            return f"{pair}, with one event_id"
-        case scope if first.site is second.site:
-            return f"let each {'vector core' if scope == 'vector cores' else 'block'} write bytes of its own"
-        case "vector cores":
-            meeting = f"a rendezvous of the two vector cores (INTER_SUBBLOCK set on {p}, wait on {q})"
-        case _ if first.core.kind is second.core.kind:
-            meeting = "a rendezvous of the blocks (sync_all, or INTER_BLOCK set and wait)"
-        case _:
-            meeting = "a rendezvous of all cores (sync_all with core_type MIX)"
-    place = f"between line {a} and line {b}" if a < b else f"behind line {a}, before line {b} comes round again"
-    return f"{meeting} {place}"
-
-
-def comes_round(first: Instr, second: Instr) -> bool:
-    """Whether the second belongs to a later round of a loop both are in, at or above the first."""
-    return first.trips != second.trips and _line(second) <= _line(first) and bool(_shared_loops((first, second)))
-
-
-def _shared_loops(instrs: Iterable[Instr]) -> tuple[str, ...]:
-    loops = [i.site.loops for i in instrs]
-    found = []
-    for names in zip(*loops, strict=False):
-        if len(set(names)) > 1:
-            break
-        found.append(names[0])
-    return tuple(found)

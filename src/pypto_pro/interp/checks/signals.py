@@ -8,9 +8,9 @@ from pypto_pro.analysis.order import LANES, Knowledge, Order
 from pypto_pro.diag import Diagnostic
 from pypto_pro.enums import PipeType
 from pypto_pro.interp.checks import words
+from pypto_pro.interp.checks.advice import comes_round
 from pypto_pro.interp.checks.book import Book, Entry, make
 from pypto_pro.interp.checks.ids import Ids
-from pypto_pro.interp.checks.races import comes_round
 from pypto_pro.interp.machine import Instr, Pipe
 from pypto_pro.interp.sync import Flag, Mutex
 
