@@ -105,21 +105,9 @@ def _findings(found: LayoutReport | Advice) -> str:
 def _plan(advice: Advice | None) -> str:
     if advice is None:
         return ""
-    rows = []
-    for plan, before in advice.ends():
-        quality = "optimal" if plan.optimal else f"gap {plan.gap} B"
-        rows.append((plan.space.name, words.DASH if before is None else str(before), str(plan.highest),
-                     str(plan.lower_bound), quality))  # fmt: skip
-    ends = _table(("Space", "Highest before", "Highest planned", "Lower bound", "Quality"), rows)
-    moved = [c for c in advice.changes if c.moves]
-    changes = _table(
-        ("Variable", "Line", "Before", "After"),
-        (
-            (f"`{c.tile.name}`", str(c.tile.line or words.DASH),
-             ", ".join(map(hexa, c.before)) if c.before else words.DASH, f"`{c.text}`")
-            for c in moved
-        ),
-    ) if moved else "Every address stays."  # fmt: skip
+    ends = _table(("Space", "Highest before", "Highest planned", "Lower bound", "Quality"), words.plan_rows(advice))
+    moved = [(f"`{name}`", line, before, f"`{after}`") for name, line, before, after in words.moved_rows(advice)]
+    changes = _table(("Variable", "Line", "Before", "After"), moved) if moved else "Every address stays."
     needs = [f"- {f.diagnostic.message}" for f in advice.assumed]
     required = [f"Required changes. {words.needs_line(advice)}\n\n" + "\n".join(needs)] if needs else []
     return "\n\n".join(["### Planned addresses", ends, changes, *required])

@@ -151,16 +151,10 @@ def _banks(report: LayoutReport, *, agents: bool) -> Table:
 
 
 def _plan(advice: Advice) -> list[Table]:
-    ends = []
-    for plan, before in advice.ends():
-        quality = "optimal" if plan.optimal else f"gap {plan.gap} B"
-        ends.append((plan.space.name, words.DASH if before is None else str(before), str(plan.highest),
-                     str(plan.lower_bound), quality, str(len(plan.violated))))  # fmt: skip
-    changes = [
-        (str(c.tile.line or ""), c.tile.name, ", ".join(map(hexa, c.before)) if c.before else words.DASH,
-         Text(c.text, style="bold"))
-        for c in advice.changes if c.moves
-    ]  # fmt: skip
+    violated = {p.space.name: str(len(p.violated)) for p in advice.placement.spaces}
+    ends = [(*row, violated[row[0]]) for row in words.plan_rows(advice)]
+    moved = words.moved_rows(advice)
+    changes = [(line, name, before, Text(after, style="bold")) for name, line, before, after in moved]
     return [
         _table("Plan", ("Space", "Before", "Planned", "Lower bound", "Quality", "Separations given up"), ends),
         _table("Lines to change", ("Line", "Variable", "Before", "After"), changes, wrap=("Before", "After")),

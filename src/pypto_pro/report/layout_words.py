@@ -184,6 +184,23 @@ def _uses(report: LayoutReport, row: Row) -> list[tuple[Step, Use]]:
             if use.tile == row.tile.name and use.slot in (None, row.slot)]  # fmt: skip
 
 
+def plan_rows(advice: Advice) -> list[tuple[str, str, str, str, str]]:
+    """Of every planned space: name, highest end before and planned, lower bound, and how good the plan is."""
+    return [
+        (plan.space.name, DASH if before is None else str(before), str(plan.highest), str(plan.lower_bound),
+         "optimal" if plan.optimal else f"gap {plan.gap} B")
+        for plan, before in advice.ends()
+    ]  # fmt: skip
+
+
+def moved_rows(advice: Advice) -> list[tuple[str, str, str, str]]:
+    """Of every definition to edit: tile, line, addresses before, and the argument to write."""
+    return [
+        (c.tile.name, str(c.tile.line or DASH), ", ".join(map(hexa, c.before)) if c.before else DASH, c.text)
+        for c in advice.changes if c.moves
+    ]  # fmt: skip
+
+
 def needs_line(advice: Advice) -> str:
     """That a plan rests on orders still to be added, empty when it does not."""
     count = len(advice.assumed)
