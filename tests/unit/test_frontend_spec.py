@@ -5,9 +5,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
-from kernel_text import N, X, read, run
+from kernel_text import TILES, N, X, kernel_of, read, run
 
+import pypto_pro
 from pypto_pro.diag import errors
 from pypto_pro.ops.table import all_ops
 
@@ -501,3 +503,47 @@ def test_debug_statements_accept() -> None:
          "pl.printf(text, i64)\npl.pto_assert(b)\npl.pto_assert(True, 'm')\npl.pto_assert(i64 > 3, '%d', i8)\n"
          "pl.dump_data(x)\npl.dump_data(x, [i64, 0], [2, 2], flag='here', loc=True)\npl.dump_data(x, offsets=[0, 0], "
          "shapes=[1, 64])\npl.trap()", SCALARS)  # fmt: skip
+
+
+# --- 12.1: slices of tiles --------------------------------------------------------------------------------------------
+
+SLICES = [
+    # start and stop of the rows; rows of the view of a [16, 64] tile of which n=8 rows are valid
+    ("0:100", 8), (":", 8), ("2:", 6), ("8:", 0), ("12:", 0), ("n:", 0), ("n - 2:n + 4", 2), ("0:n - 3", 5), ("n:3", 0),
+    ("n + 1:n", 0), ("3:3", 0), ("16:", 0), ("1:5", 4),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("rows", "wanted"), SLICES)
+@pytest.mark.parametrize("executor", ["interp", "native"])
+def test_rows_of_a_slice(rows: str, wanted: int, executor: str) -> None:
+    body = f"{TILES}\na = g[0]\npl.set_validshape(a, [n, 64])\nv = a[{rows}, 0:8]\nout[0, 0] = v.valid_shape[0]\n"
+    body += "out[0, 1] = v.valid_shape[1]\npl.expands(a, 1.0)\npl.expands(v, 2.0)"
+    kernel = kernel_of(body, "out: pl.Tensor[[1, 2], pl.DT_INT64], n: pl.DT_INT64")
+    out = np.zeros((1, 2), np.int64)
+    with pypto_pro.options(executor=executor):
+        kernel(out, 8)
+    assert out[0].tolist() == [wanted, 8]
+
+
+SLICES_REFUSED = [
+    ("a[17:, :]", SYNTAX, "past the extent 16"), ("a[4:2, :]", SYNTAX, "4:2 ends before it starts"),
+    ("a[-1:, :]", SYNTAX, "not negative"), ("a[:-1, :]", SYNTAX, "not negative"), ("a[0:4]", SYNTAX, "both axes"),
+    ("a[0:4, 1]", SYNTAX, "both axes"), ("a[0:4, 0:4, 0:4]", TYPE, "2 slices"), ("a[0:4:1, :]", SYNTAX, "no step"),
+    ("a[0.5:4, :]", TYPE, "integer"), ("x[0:4, 0:4]", SYNTAX, "cannot be sliced"),
+    ("g[0:1, 0:2]", UNSUPPORTED, "group"), ("q[9:, :]", SYNTAX, "past the valid extent 8"),
+    ("mat[0:4, :]", SYNTAX, "Mat NZ"), ("nz[0:4, :]", SYNTAX, "Vec NZ"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "kind", "words"), SLICES_REFUSED)
+def test_slices_refused(text: str, kind: type[errors.ParserError], words: str) -> None:
+    head = (
+        "s = pl.TileType(shape=[16, 64], dtype=pl.DT_FP32, valid_shape=[8, 64])\nq = pl.make_tile(s, addr=0)\n"
+        "m = pl.TileType(shape=[16, 64], dtype=pl.DT_FP32, target_memory=pl.MemorySpace.Mat)\n"
+        "mat = pl.make_tile(m, addr=0)\nz = pl.TileType(shape=[16, 64], dtype=pl.DT_FP32, layout=pl.NZ)\n"
+        "nz = pl.make_tile(z, addr=0)\na = g[0]\n"
+    )
+    with pytest.raises(kind) as caught:
+        read(f"{TILES}\n{head}v = {text}", FLAT)
+    assert words in caught.value.message

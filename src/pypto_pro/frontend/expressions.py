@@ -109,6 +109,7 @@ _INSTEAD: dict[type[ast.expr], str] = {
     ast.JoinedStr: 'pl.printf("n = %d\\n", n) prints formatted values from the device',
     ast.Dict: "pl.make_tuple(a=x) groups values, pl.struct groups scalars that change",
     ast.Lambda: "write a function of the module; it is expanded where it is called",
+    ast.Slice: "pl.expands(t[r0:r1, c0:c1], value) fills a part of a tile",
     ast.NamedExpr: "assign in a statement of its own",
     ast.ListComp: "loop with `for i in pl.range(n)`, or build lists of constants outside the kernel",
 }  # fmt: skip

@@ -93,7 +93,12 @@ def _window(
         raise ctx.error(ParserSyntaxError, f"{AXES[axis]} {low.value} is past the extent {extent} of the tile", node)
     if high.value is not None and high.value > extent:
         high = build.sym(extent)
+    if low.value is not None and high.value is not None and high.value < low.value:
+        text = f"the {AXES[axis]} slice {low.value}:{high.value} ends before it starts"
+        raise ctx.error(ParserSyntaxError, text, node)
     size = high - low
+    if low.value != 0 and size.value is None:
+        size = size.most(0)  # a run-time window may end before it starts, too: nothing is in it
     if valid >= 0:
         if low.value is not None and low.value > valid:
             raise ctx.error(ParserSyntaxError, f"{AXES[axis]} {low.value} is past the valid extent {valid}", node)
