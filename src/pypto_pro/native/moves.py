@@ -136,16 +136,25 @@ class Moves(Ends):
     # --- transposition -----------------------------------------------------------------------------------------------
 
     def _transposed(self, to: End, of: End, rows: Scalar, cols: Scalar, change: Change | None) -> None:
-        """Neighbours along different axes: squares of 16 x 16 elements through registers, the rest one by one."""
-        whole_rows, whole_cols = rows // SQUARE * SQUARE, cols // SQUARE * SQUARE
+        """Neighbours along different axes: squares of 16 x 16 elements through registers, the rest one by one.
+
+        Along an axis without boxes the last square begins where it ends with the extent, so that nothing is over.
+        """
         aligned = self.scalar(1) == 1
         for end in (to, of):
             for axis in (ROW, COL):
                 if end.axes[axis].block and not is_multiple(end.start[axis], SQUARE):
                     aligned = aligned & (self.scalar(end.start[axis]) % SQUARE == 0)
+        free = [not (to.axes[axis].block or of.axes[axis].block) for axis in (ROW, COL)]
+        whole_rows, whole_cols = (
+            (extent >= SQUARE).choose(extent, 0) if is_free else extent // SQUARE * SQUARE
+            for extent, is_free in zip((rows, cols), free, strict=True)
+        )
         whole_rows = aligned.choose(whole_rows, 0)
         with self.for_range(0, whole_rows, SQUARE) as i, self.for_range(0, whole_cols, SQUARE) as j:
-            self._square(to, of, i, j, change)
+            row = i.least(rows - SQUARE) if free[ROW] else i
+            col = j.least(cols - SQUARE) if free[COL] else j
+            self._square(to, of, row, col, change)
         with self.if_(whole_cols < cols), self.for_range(0, whole_rows) as i, self.for_range(whole_cols, cols) as j:
             self._element(to, of, i, j, change)
         with self.for_range(whole_rows, rows) as i, self.for_range(0, cols) as j:
