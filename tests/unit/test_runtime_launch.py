@@ -341,7 +341,7 @@ def unfinished(x: pl.Tensor[[8, 64], pl.DT_FP32]):
 
 
 def test_an_error_shows_the_author_not_this_package():
-    with pytest.raises(ParserSyntaxError, match="did you mean `pl.load`") as caught:
+    with pytest.raises(ParserSyntaxError, match=r"did you mean `pl\.load`") as caught:
         unfinished(np.ones((8, 64), np.float32))
     names = [frame.name for frame in traceback.extract_tb(caught.value.__traceback__)]
     assert names[-1] == "__call__"
