@@ -291,6 +291,16 @@ def test_a_key_that_chooses_nothing_is_wrong_usage(tmp_path: Path, command: str)
         assert f"`copy` has no {what}; --key {key.partition('=')[0]} chooses nothing" in done.stderr
 
 
+@pytest.mark.parametrize("command", ["ir", "layout"])
+def test_the_key_that_was_taken_is_told(command: str) -> None:
+    kernel = str(Path(__file__).parents[1] / "kernels" / "good" / "k14_tiling_key_data.py")
+    done = run(command, kernel)
+    assert done.stderr == "no --key given: Op=0, Width=32, the first legal one\n"
+    assert run(command, kernel, "--key", "Op=1", "--key", "Width=64").stderr == ""
+    if command == "layout":
+        assert done.stdout.startswith("On-chip layout of combine for Op = 0, Width = 32\n")
+
+
 def test_what_a_file_prints_stays_out_of_the_answer(tmp_path: Path) -> None:
     file = kernel_file(tmp_path)
     Path(file).write_text(Path(file).read_text(encoding="utf-8") + "print('noise')\n", encoding="utf-8")

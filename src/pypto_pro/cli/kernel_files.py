@@ -6,7 +6,7 @@ import ast
 import contextlib
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -81,6 +81,17 @@ class Variant:
             raise ValueError(f"{names} {has} no tiling key; --key {next(iter(self.key))} chooses nothing")
         if self.datatypes and all(kernel.dtype_schema is None for kernel in kernels):
             raise ValueError(f"{names} {has} no datatype variables; --key {next(iter(self.datatypes))} chooses nothing")
+
+    def keyed(self, kernel: JitKernel) -> Variant:
+        """With a tiling key: the one given, else the first legal one of the kernel, which is said on standard error."""
+        if self.key is not None or kernel.key_schema is None:
+            return self
+        first = next(kernel.key_schema.legal_keys(), None)
+        if first is None:
+            return self  # compiling says so
+        chosen = ", ".join(f"{name}={value}" for name, value in first.items())
+        click.echo(f"no --key given: {chosen}, the first legal one", err=True)
+        return replace(self, key=first)
 
     def specialisation(self) -> dict[str, object]:
         """The choices as a report's heading shows them."""

@@ -26,7 +26,7 @@ def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _specialisation(report: LayoutReport) -> str:
-    chosen = ", ".join(f"`{k}` = {v}" for k, v in report.design.specialisation.items())
+    chosen = words.specialisation(report)
     return f"Specialisation: {chosen}." if chosen else ""
 
 

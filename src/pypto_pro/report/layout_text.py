@@ -25,7 +25,8 @@ def print_layout(console: Console, report: LayoutReport, advice: Advice | None =
     Tables too wide for the terminal are printed in a narrower form, whose last column is wrapped.
     """
     name = report.design.kernel or "plan"
-    console.print(Text.assemble(("On-chip layout of ", "bold"), (name, "bold cyan")))
+    chosen = f" for {words.specialisation(report)}" if report.design.specialisation else ""
+    console.print(Text.assemble(("On-chip layout of ", "bold"), (name, "bold cyan"), chosen))
     for totals in report.totals:
         console.print()
         console.print(Text(words.totals_line(totals), style="" if totals.passes else "red"))

@@ -32,6 +32,11 @@ SOURCES = {
 }
 
 
+def specialisation(report: LayoutReport) -> str:
+    """The choices that the report holds for: `Mode = 1, x = 2x3`; empty where there are none."""
+    return ", ".join(f"{name} = {value}" for name, value in report.design.specialisation.items())
+
+
 def slot_cell(row: Row) -> str:
     """Group index, also for depth 1; a dash for a `make_tile`."""
     return DASH if row.index is None else str(row.index)
