@@ -487,6 +487,11 @@ def test_an_order_is_a_list_of_compile_time_ints(op: str, order: str) -> None:
     assert "compile-time" in error.message
 
 
+def test_an_operand_without_a_keyword_is_not_offered_as_one() -> None:
+    error = rejected("pl.matmul($acc, $left, $right, bias_tile=$mat)", "cube")
+    assert error.diagnostic.help == "`bias_tile` is given by position, without its name"
+
+
 def test_tile_offsets_warn_where_they_count_what_is_not_meant() -> None:
     """Descending order scales by sorted position, which square tiles do not show; 4-bit tensors are placed in bytes."""
     turned = "pl.load_tile(${t([64, 8], layout=pl.DN)}, x, [0, 0], order=[1, 0])"

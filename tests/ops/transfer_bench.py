@@ -223,7 +223,7 @@ def native(call: Call, memories: Memories) -> Outcome:
         outcome.called_back |= not callbacks.word_at(record_address + frames.DOUBTED)
         try:
             callbacks.run_op(site, callbacks.Core(core_address), record_address,
-                             lambda _, message: outcome.warnings.append(message))
+                             lambda _, message, *__: outcome.warnings.append(message))
         except ArgumentError as error:
             outcome.refused = error.diagnostic.message
 

@@ -143,7 +143,7 @@ def _native(
         outcome.called_back = True
         try:
             callbacks.run_op(site, callbacks.Core(core_address), record_address,
-                             lambda _, message: outcome.warnings.append(message))
+                             lambda _, message, *__: outcome.warnings.append(message))
         except ArgumentError as error:
             outcome.refused = error.diagnostic.message
 

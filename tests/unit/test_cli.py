@@ -295,10 +295,38 @@ def test_a_key_that_chooses_nothing_is_wrong_usage(tmp_path: Path, command: str)
 def test_the_key_that_was_taken_is_told(command: str) -> None:
     kernel = str(Path(__file__).parents[1] / "kernels" / "good" / "k14_tiling_key_data.py")
     done = run(command, kernel)
-    assert done.stderr == "no --key given: Op=0, Width=32, the first legal one\n"
+    assert done.stderr == "chosen without --key: Op=0, Width=32\n"
     assert run(command, kernel, "--key", "Op=1", "--key", "Width=64").stderr == ""
     if command == "layout":
         assert done.stdout.startswith("On-chip layout of combine for Op = 0, Width = 32\n")
+
+
+TYPED = """\
+import pypto_pro.language as pl
+
+@pl.jit(datatype={"x": "dt", "y": "dt", "n": "other"})
+def copy(x: pl.Ptr[pl.DT_UINT8], y: pl.Ptr[pl.DT_UINT8], n: pl.Ptr[pl.DT_UINT8]):
+    a, b = pl.make_tensor(pl.make_ptr(x, dt), [16, 64]), pl.make_tensor(pl.make_ptr(y, dt), [16, 64])
+    with pl.section_vector():
+        tiles = pl.make_tile_group(type=pl.TileType(shape=[16, 64], dtype=dt), addrs=0, mutex_ids=[3])
+        pl.load(tiles[0], a, [0, 0])
+        pl.store(b, tiles[0], [0, 0])
+"""
+
+
+@pytest.mark.parametrize("command", ["ir", "layout", "build"])
+def test_dtypes_that_are_left_open(tmp_path: Path, command: str) -> None:
+    file = tmp_path / "typed.py"
+    file.write_text(TYPED, encoding="utf-8")
+    out = ("--out", str(tmp_path / "out")) if command == "build" else ()
+    done = run(command, str(file), "--key", "x=DT_FP32", *out)
+    assert done.exit_code == 0, done.output
+    if command != "build":
+        assert done.stderr == "chosen without --key: y=DT_FP32, n=DT_FP16\n"
+        assert "fp32" in done.stdout.lower()
+    wrong = run(command, str(file), "--key", "z=DT_FP32", *out)
+    assert wrong.exit_code == 2
+    assert "names x, y, n, found z" in wrong.stderr
 
 
 def test_what_a_file_prints_stays_out_of_the_answer(tmp_path: Path) -> None:

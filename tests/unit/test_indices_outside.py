@@ -11,8 +11,8 @@ import pytest
 import pypto_pro
 import pypto_pro.language as pl
 from pypto_pro.diag import Severity
-from pypto_pro.interp.out_of_bounds import OutOfBoundsWarning
 from pypto_pro.language import Vf as vf  # noqa: N813
+from pypto_pro.ops.overrun import OutOfBoundsWarning
 
 
 @pl.vector_function

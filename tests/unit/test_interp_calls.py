@@ -10,9 +10,9 @@ from machine_runs import EVERY_SCHEDULE, STORE, run_vector
 
 from pypto_pro.interp import Observer
 from pypto_pro.interp.calls import CallPlan, MemBar, RegisterAccess, as_regions, merged_runs
-from pypto_pro.interp.out_of_bounds import OutOfBoundsWarning
 from pypto_pro.layouts import Region
 from pypto_pro.ops.entry import Effect
+from pypto_pro.ops.overrun import OutOfBoundsWarning
 
 T = "T0 = TileType([4, 64], fp32, Vec)"
 X = "x: Tensor([4, 64], fp32)"

@@ -14,9 +14,9 @@ from pypto_pro.dtypes import DataType
 from pypto_pro.enums import MemorySpace, TensorLayout
 from pypto_pro.interp import Observer
 from pypto_pro.interp.memory import Storage, Tile, declared_tile
-from pypto_pro.interp.out_of_bounds import OutOfBoundsWarning
 from pypto_pro.ir.types import TensorType, TileType
 from pypto_pro.layouts import Region
+from pypto_pro.ops.overrun import OutOfBoundsWarning
 from pypto_pro.ops.table import lookup
 from pypto_pro.ops.tensors import TensorArg
 

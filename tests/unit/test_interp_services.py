@@ -9,9 +9,9 @@ import pytest
 from machine_runs import EVERY_SCHEDULE, STORE, kernel_text, run_text, run_vector
 
 from pypto_pro.interp import services as simulated
-from pypto_pro.interp.out_of_bounds import OutOfBoundsWarning
 from pypto_pro.native import services as compiled
 from pypto_pro.ops.entry import Service
+from pypto_pro.ops.overrun import OutOfBoundsWarning
 from pypto_pro.ops.table import all_ops
 
 T = "T0 = TileType([4, 32], fp32, Vec)"

@@ -9,7 +9,7 @@ import pytest
 from machine_runs import EVERY_SCHEDULE, STORE, Outcome, kernel_text, run_text, run_vector
 
 from pypto_pro.interp import Observer
-from pypto_pro.interp.out_of_bounds import OutOfBoundsWarning
+from pypto_pro.ops.overrun import OutOfBoundsWarning
 
 T = "T0 = TileType([4, 32], fp32, Vec)"
 X = "x: Tensor([16, 32], fp32)"

@@ -62,7 +62,10 @@ def bind(
             raise ctx.error(ParserSyntaxError, f"`{name}` takes no `**` arguments", keyword.value)
         if keyword.arg not in by_name or by_name[keyword.arg].positional_only:
             text = f"{name}() got an unexpected keyword argument '{keyword.arg}'"
-            raise mismatch(ctx, text, keyword, did_you_mean(keyword.arg, by_name) or signature(name, params))
+            hint = f"`{keyword.arg}` is given by position, without its name"
+            if keyword.arg not in by_name:
+                hint = did_you_mean(keyword.arg, by_name) or signature(name, params)
+            raise mismatch(ctx, text, keyword, hint)
         if keyword.arg in bound:
             raise mismatch(ctx, f"{name}() got multiple values for argument '{keyword.arg}'", keyword)
         bound[keyword.arg] = keyword.value

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 import struct
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -23,6 +23,7 @@ from pypto_pro.analysis.accesses import bounds, touches
 from pypto_pro.diag.errors import ArgumentError, DiagnosticError
 from pypto_pro.dtypes import DataType
 from pypto_pro.enums import MemorySpace
+from pypto_pro.hw.a5 import SPACES
 from pypto_pro.ir import nodes as n
 from pypto_pro.ir.types import TensorType
 from pypto_pro.native import frames
@@ -45,12 +46,14 @@ from pypto_pro.native.program import Site
 from pypto_pro.native.vector_unit import VectorUnit, read_register, type_of, write_register
 from pypto_pro.ops.debug_text import debug_text
 from pypto_pro.ops.operands import TileArg
+from pypto_pro.ops.overrun import OUTSIDE, OutOfBoundsWarning, Overrun, warning_text
 from pypto_pro.ops.tensors import TensorArg
 
 Bytes = NDArray[np.uint8]
+Report = Callable[[Site, str, type[Warning], str], None]
+"""Hears of a doubt: where, what, the kind of warning, and what it is about, of which one a line is enough."""
 FARTHEST = 1 << 28
 """Bytes from the start of a memory space up to which an op that leaves it is still carried out, on a longer copy."""
-OUTSIDE = "; reads there give zero, writes are dropped"
 
 _FORMATS = {
     DataType.DT_BOOL: "<?", DataType.DT_INT8: "<b", DataType.DT_UINT8: "<B", DataType.DT_INT16: "<h",
@@ -152,7 +155,7 @@ def write_result(value: Any, dtype: DataType, address: int) -> None:
 # --- running a meaning ------------------------------------------------------------------------------------------------
 
 
-def run_register_op(site: Site, unit: VectorUnit, core: Core, record: int, report: Any) -> None:
+def run_register_op(site: Site, unit: VectorUnit, core: Core, record: int, report: Report) -> None:
     """Apply the meaning of a register op; targets start with what they held."""
     signature = site.signature
     assert signature is not None
@@ -166,7 +169,8 @@ def run_register_op(site: Site, unit: VectorUnit, core: Core, record: int, repor
     unit.targets = tuple(type_of(spec) for spec in signature.results)
     registers = (RegSpec, MaskSpec, AddrRegSpec, UnalignSpec)
     unit.sources = tuple(type_of(spec) if isinstance(spec, registers) else None for spec in signature.specs)
-    unit.outside = lambda message: report(site, message + OUTSIDE)
+    leaf = signature.entry.leaf
+    unit.outside = lambda message: report(site, f"`{leaf}` covers {message}{OUTSIDE}", OutOfBoundsWarning, "tile")
     named = signature.entry.bind(operands, signature.attrs)
     with _answered(site, named):
         result = signature.entry.meaning(unit, **named)  # type: ignore[misc]
@@ -178,8 +182,8 @@ def run_register_op(site: Site, unit: VectorUnit, core: Core, record: int, repor
             write_register(value, spec, at)
 
 
-def run_op(site: Site, core: Core, record: int, report: Any) -> None:
-    """Apply the meaning of a site's op. `report(site, message)` hears of accesses out of bounds and other doubts.
+def run_op(site: Site, core: Core, record: int, report: Report) -> None:
+    """Apply the meaning of a site's op. `report` hears of accesses out of bounds and other doubts.
 
     Where native code only asks to tell its doubts, nothing else is done. ArgumentError when the operands fail a
     requirement of the op.
@@ -193,7 +197,7 @@ def run_op(site: Site, core: Core, record: int, report: Any) -> None:
     if unmet is not None:
         raise ArgumentError(unmet, site.span)
     for doubt in entry.doubts(named):
-        report(site, f"`{entry.leaf}`: {doubt.message}")
+        report(site, f"`{entry.leaf}`: {doubt.message}", RuntimeWarning, doubt.kind)
     if word_at(record + frames.DOUBTED):
         return
     copies = _extended(named, _overruns(site, named, report))
@@ -226,7 +230,7 @@ def _answered(site: Site, named: Mapping[str, Any]) -> Iterator[None]:
                             note=note) from error  # fmt: skip
 
 
-def _overruns(site: Site, named: Mapping[str, Any], report: Any) -> list[tuple[str, int]]:
+def _overruns(site: Site, named: Mapping[str, Any], report: Report) -> list[tuple[str, int]]:
     """Tiles that reach past their space, with the bytes the space would need; everything outside is reported."""
     found = []
     assert site.signature is not None
@@ -234,20 +238,35 @@ def _overruns(site: Site, named: Mapping[str, Any], report: Any) -> list[tuple[s
     leaf = site.signature.entry.leaf
     for touch in touches(site.signature.entry, named):
         operand = named[touch.operand]
+        name = _written_as(site, touch.operand)
+        what = touch.operand, name, touch.effect
         if touch.past:
-            where = f"the tile's {operand.addr}..{touch.end}"
-            report(site, f"`{touch.operand}` of {leaf} covers bytes up to {touch.past}, past {where}{OUTSIDE}")
+            past = Overrun(*what, operand.addr, touch.past, touch.end, "the tile")
+            report(site, warning_text(leaf, past), OutOfBoundsWarning, touch.operand)
         low, high = bounds(touch.regions)
         size = operand.mem.size
         if low >= 0 and high <= size:
             continue
-        where = f"{operand.type.space.name}, which has {size}" if isinstance(operand, TileArg) else f"{size} bytes"
-        report(site, f"`{touch.operand}` of {leaf} covers bytes {low}..{high} of {where}{OUTSIDE}")
+        where = SPACES[operand.type.space].physical if isinstance(operand, TileArg) else "GM"
+        text = warning_text(leaf, Overrun(*what, low, high, size, where))
         if isinstance(operand, TileArg):
             if high > FARTHEST:
-                raise ArgumentError(f"`{touch.operand}` of {leaf} covers bytes {low}..{high} of {where}", site.span)
+                raise ArgumentError(text.removesuffix(OUTSIDE), site.span)
             found.append((touch.operand, high))
+        report(site, text, OutOfBoundsWarning, touch.operand)
     return found
+
+
+def _written_as(site: Site, operand: str) -> str:
+    """The author's name of an operand of an op, empty where it has none."""
+    assert isinstance(site.node, n.Op)
+    assert site.signature is not None
+    assert site.signature.entry is not None
+    names = [p.name for p in site.signature.entry.data_params]
+    match dict(zip(names, site.node.args, strict=False)).get(operand):
+        case n.Local(var=var) | n.Slot(group=var):
+            return var.name.split("$", 1)[0]
+    return ""
 
 
 def _extended(named: Mapping[str, Any], needs: list[tuple[str, int]]) -> dict[int, Bytes]:
@@ -265,10 +284,10 @@ def _extended(named: Mapping[str, Any], needs: list[tuple[str, int]]) -> dict[in
 # --- warnings and printing --------------------------------------------------------------------------------------------
 
 
-def warn(site: Site, message: str) -> None:
-    """A warning at the author's line; Python shows each line once."""
+def warn(site: Site, message: str, category: type[Warning]) -> None:
+    """A warning at the author's line."""
     span = site.span
-    warnings.warn_explicit(message, RuntimeWarning, span.file, max(span.line, 1))
+    warnings.warn_explicit(message, category, span.file, max(span.line, 1))
 
 
 def debug_output(site: Site, core: Core, record: int) -> str:

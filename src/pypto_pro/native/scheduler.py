@@ -107,7 +107,7 @@ class Run:
         self.arenas: list[Words] = []
         self.n_units = 0
         self.error: BaseException | None = None
-        self.warnings: dict[tuple[Site, str], None] = {}
+        self.warnings: dict[tuple[str, int, str], tuple[Site, str, type[Warning]]] = {}
         self.condition = threading.Condition()
         self.sleeping = 0
         self.workers = 0
@@ -374,8 +374,8 @@ class Run:
         if self.warnings:
             from pypto_pro.native import callbacks
 
-            for site, message in self.warnings:
-                callbacks.warn(site, message)
+            for told in self.warnings.values():
+                callbacks.warn(*told)
         error, self.error = self.error, None
         if error is not None:
             raise error
@@ -420,8 +420,9 @@ class Run:
             unit = self.vector_units[core] = VectorUnit(core, Core(core).space(MemorySpace.Vec, foreign=False))
         return unit
 
-    def _note(self, site: Site, message: str) -> None:
-        self.warnings.setdefault((site, message))
+    def _note(self, site: Site, message: str, category: type[Warning], about: str) -> None:
+        """A warning for the end of the launch; the first of a line counts."""
+        self.warnings.setdefault((site.span.file, site.span.line, about), (site, message, category))
 
     def _look(self, _launch: int) -> int:
         """Called on the main thread now and then: Python runs its signal handlers here."""
