@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -14,8 +13,6 @@ from pypto_pro.cli.kernel_files import Variant, load, parse_target, usage_errors
 from pypto_pro.cli.tables import print_table
 
 if TYPE_CHECKING:
-    from pypto_pro.dtypes import DataType
-    from pypto_pro.runtime.jit import JitKernel
     from pypto_pro.runtime.offline import Built
 
 
@@ -63,17 +60,14 @@ def _build(
     built, folders = [], []
     for kernel in chosen:
         keyed = kernel.key_schema is not None
-        datatypes = variant.datatypes if kernel.dtype_schema is not None else None
+        schema, dtypes = kernel.dtype_schema, variant.dtypes_of(kernel)
+        chosen_dtypes = schema.check(dtypes) if schema is not None else None
         for key in legal_keys(kernel) if all_keys and keyed else [variant.key if keyed else None]:
-            built.append(build(kernel, out, key, variant.shapes, _datatypes(kernel, datatypes)))
+            built.append(build(kernel, out, key, variant.shapes, chosen_dtypes))
             _write_report(built[-1])
         if headers:
             folders.append(generate_binary_headers(kernel, out))
     return built, folders
-
-
-def _datatypes(kernel: JitKernel, given: Mapping[str, DataType] | None) -> Any:
-    return kernel.dtype_schema.check(dict(given)) if given and kernel.dtype_schema is not None else None
 
 
 def _write_report(built: Built) -> None:

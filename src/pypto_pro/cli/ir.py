@@ -30,6 +30,6 @@ def command(target: str, after: str | None, core: str | None, keys: tuple[str, .
     with usage_errors():
         kernel = find_kernel(module, name)
         variant.check(kernel)
-        variant = variant.keyed(kernel)
+        variant = variant.completed(kernel)
         found = kernel_ir(kernel, after, variant.key, variant.shapes, variant.datatypes)
     click.echo(print_kernel(found, CoreKind(core) if core is not None else None))

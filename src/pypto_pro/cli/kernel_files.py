@@ -82,16 +82,27 @@ class Variant:
         if self.datatypes and all(kernel.dtype_schema is None for kernel in kernels):
             raise ValueError(f"{names} {has} no datatype variables; --key {next(iter(self.datatypes))} chooses nothing")
 
-    def keyed(self, kernel: JitKernel) -> Variant:
-        """With a tiling key: the one given, else the first legal one of the kernel, which is said on standard error."""
-        if self.key is not None or kernel.key_schema is None:
-            return self
-        first = next(kernel.key_schema.legal_keys(), None)
-        if first is None:
-            return self  # compiling says so
-        chosen = ", ".join(f"{name}={value}" for name, value in first.items())
-        click.echo(f"no --key given: {chosen}, the first legal one", err=True)
-        return replace(self, key=first)
+    def completed(self, kernel: JitKernel) -> Variant:
+        """With what it leaves open: the first legal tiling key, and dtypes; standard error says what was taken."""
+        key = self.key
+        if key is None and kernel.key_schema is not None:
+            key = next(kernel.key_schema.legal_keys(), None)  # compiling says that there is none
+        datatypes = self.dtypes_of(kernel)
+        made = replace(self, key=key, datatypes=datatypes)
+        given = self.specialisation()
+        taken = [f"{name}={value}" for name, value in made.specialisation().items() if name not in given]
+        if taken:
+            click.echo(f"chosen without --key: {', '.join(taken)}", err=True)
+        return made
+
+    def dtypes_of(self, kernel: JitKernel) -> Mapping[str, DataType] | None:
+        """A dtype for every parameter of the kernel that wants one: as given, as of its variable, or FP16."""
+        schema, given = kernel.dtype_schema, self.datatypes or {}
+        if schema is None:
+            return self.datatypes
+        of_variable = {schema.variables[name]: dtype for name, dtype in given.items() if name in schema.variables}
+        open_ = {p: of_variable.get(v, DataType.DT_FP16) for p, v in schema.variables.items() if p not in given}
+        return {**given, **open_}
 
     def specialisation(self) -> dict[str, object]:
         """The choices as a report's heading shows them."""

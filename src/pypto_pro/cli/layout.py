@@ -126,7 +126,7 @@ def load_kernel(options: Options) -> Design:
     with usage_errors():
         kernel = find_kernel(module, options.kernel)
         variant.check(kernel)
-        variant = variant.keyed(kernel)
+        variant = variant.completed(kernel)
         ir = kernel_ir(kernel, None, variant.key, variant.shapes, variant.datatypes, to_run=False)
     return design_of_kernel(ir, variant.specialisation())
 

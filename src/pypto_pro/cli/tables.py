@@ -40,7 +40,7 @@ def paragraphs(text: str, indent: str) -> str:
 def print_table(
     headings: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None, wrap: bool = False,
     spare: Sequence[str] = (),
-) -> None:
+) -> None:  # fmt: skip
     """Rows under headings, one line each; a narrow terminal first loses the columns `spare`, in their order, then cuts
     the last column behind a word, or wraps it if `wrap`."""
     out = console()
