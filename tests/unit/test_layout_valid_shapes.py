@@ -5,8 +5,10 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import pypto_pro
 from pypto_pro.memory.design import Step, Use
 from pypto_pro.memory.extract import design_of_kernel
 from pypto_pro.runtime.inspect import find_kernel, kernel_ir, load_file
@@ -44,13 +46,19 @@ counter = itertools.count()
 
 
 def use_of_t(folder: Path, body: list[str], bounds: str = "0, rows", valid: str = "[-1, -1]") -> Use:
-    """What the call does to `t`."""
+    """What the call does to `t`. That it covers `t` means that a run stores no byte which nobody wrote."""
     file = folder / f"sized_{next(counter)}.py"
     lines = "\n".join(f"            {line}" for line in body)
     file.write_text(SOURCE.format(body=lines, bounds=bounds, valid=valid), encoding="utf-8")
-    (program,) = design_of_kernel(kernel_ir(find_kernel(load_file(file)))).programs
+    kernel = find_kernel(load_file(file))
+    (program,) = design_of_kernel(kernel_ir(kernel)).programs
     steps = [s for s in program.steps() if isinstance(s, Step) and s.op == "fill"]
-    return next(use for use in steps[-1].uses if use.tile == "t")
+    use = next(use for use in steps[-1].uses if use.tile == "t")
+    if use.covers:
+        for rows, n in ((1, 1), (7, 3), (8, 100), (13, 128)):
+            findings = pypto_pro.check(kernel[None, 1], np.zeros((rows, 128), np.float32), n, 0).findings
+            assert [f.message for f in findings if f.kind == "uninitialised_read"] == []
+    return use
 
 
 @pytest.mark.parametrize(("body", "covers"), [
