@@ -58,3 +58,21 @@ def told(kernel, executor):
 def test_one_warning_a_line_in_the_same_words(kernel, words, executor, monkeypatch):
     monkeypatch.setenv("PYPTO_PRO_THREADS", "1")  # the first block to leave the buffer is then the same
     assert told(kernel, executor) == [f"{words}; reads there give zero, writes are dropped"]
+
+
+@pl.jit
+def wide_cast(y: pl.Tensor[[512, 512], pl.DT_FP32]):
+    narrow = pl.TileType(shape=[512, 512], dtype=pl.DT_FP16)
+    wide = pl.TileType(shape=[16, 512], dtype=pl.DT_FP32)
+    with pl.section_vector():
+        source = pl.make_tile(narrow, addr=0, size=1024)
+        target = pl.make_tile(wide, addr=1 << 16)
+        pl.set_validshape(source, [512, 512])
+        pl.set_validshape(target, [16, 512])
+        pl.cast(target, source)
+        pl.cast(source, target)
+
+
+def test_checks_of_an_op_that_leaves_its_memory_are_findings():
+    report = pypto_pro.check(wide_cast[None, 1], np.zeros((512, 512), np.float32))
+    assert any(f.kind in ("over_capacity", "out_of_bounds") for f in report.findings)

@@ -59,7 +59,9 @@ class Values:
         """The last birth of a NaN, to tell who hides it."""
 
     def watch(self, instr: Instr, site: OpSite) -> Watched | None:
-        """What there is to look at in an op; None for most."""
+        """What there is to look at in an op; None for most, and for one with operands outside their memories."""
+        if instr.plan is not None and (instr.plan.spills or not instr.plan.runs):
+            return None
         if site not in self.watched:
             self.watched[site] = classify(site, instr.args)
         return self.watched[site]
