@@ -178,6 +178,21 @@ def test_atomic_additions(dtype: D) -> None:
               with_accumulator(call, tile))
 
 
+def test_the_offset_is_added_before_ties_are_rounded() -> None:
+    """2.5 + 1 rounds to 4, not 2 + 1; packed accumulators (compact 1) are read at the pitch of their valid rows."""
+    words = T((1, 32), D.DT_INT64, S.Scaling)
+    for tile in (T((32, 32), D.DT_FP32, S.Acc), T((32, 32), D.DT_FP32, S.Acc, valid=(9, 20), compact=1)):
+        tensor = G((40, 40), D.DT_INT8)
+        call = store_call(tensor, tile, (2, 3), words)
+        start = fresh(call)
+        i, j = grid(32, 32)
+        put(start, tile, i, j, ((i * 8 + j).astype(np.float32) / 2 - 60).view(np.uint32))
+        offsets = (np.arange(32) - 8) % 512  # odd where values end in a half
+        held = np.uint64(1 << 46 | 0x3F800000) | offsets.astype(np.uint64) << np.uint64(37)
+        start.spaces[S.Scaling][: 32 * 8] = held.view(np.uint8)
+        check(call, lambda m: golden_store(m, tensor, tile, (2, 3), words=words), start)  # noqa: B023
+
+
 @pytest.mark.parametrize(("source", "target", "scaled"), EXITS, ids=lambda x: getattr(x, "name", x))
 def test_nz_tensors(source: D, target: D, scaled: bool) -> None:
     cols = 2 * c0(target)
