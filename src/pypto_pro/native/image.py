@@ -51,10 +51,11 @@ class CompiledKernel:
 
 
 class LazySites(Sequence["Site"]):
-    """The sites of an image: made from the kernel's IR when generated code first asks for one."""
+    """The `count` sites of an image: made from the kernel's IR when generated code first asks for one."""
 
-    def __init__(self, kernel: Callable[[], Kernel]) -> None:
+    def __init__(self, kernel: Callable[[], Kernel], count: int) -> None:
         self._kernel = kernel
+        self._count = count
         self._lock = threading.RLock()
 
     @cached_property
@@ -74,8 +75,7 @@ class LazySites(Sequence["Site"]):
             return self._sites[index]
 
     def __len__(self) -> int:
-        with self._lock:
-            return len(self._sites)
+        return self._count
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------
@@ -106,6 +106,7 @@ def _dump(executable: Executable) -> bytes:
         "drain": place(executable.drain) if executable.drain else None,
         "frame_bytes": {kind.value: size for kind, size in executable.frame_bytes.items()},
         "areas": executable.areas,
+        "sites": len(executable.sites),
         "parts": rows,
     }
     text = json.dumps(head, separators=(",", ":")).encode()
@@ -145,7 +146,7 @@ def load(data: bytes, kernel: Callable[[], Kernel]) -> CompiledKernel:
             run=address(head["run"]),
             drain=address(head["drain"]) if head["drain"] else 0,
             frame_bytes={CoreKind(kind): count for kind, count in head["frame_bytes"].items()},
-            sites=LazySites(kernel), areas=[(offset, count) for offset, count in head["areas"]],
+            sites=LazySites(kernel, head["sites"]), areas=[(offset, count) for offset, count in head["areas"]],
         )
     )  # fmt: skip
 
