@@ -68,7 +68,11 @@ def resume(engine: Engine, core: Core) -> bool:
             core.loop = code - FIRST_LOOP
         core.patience -= 1
         if code == TURN and core.patience:
-            engine.turns.insert(sum(1 for _ in takewhile(lambda c: c.block == core.block, engine.turns)), core)
+            turns, block = engine.turns, core.block
+            if not turns or turns[0].block != block:
+                turns.appendleft(core)
+            else:
+                turns.insert(sum(1 for _ in takewhile(lambda c: c.block == block, turns)), core)
             return True
         core.patience = PATIENCE
         engine.turns.append(core)

@@ -39,10 +39,10 @@ class Bounds:
 
         One that leaves the tensor's memory is told of when it starts.
         """
-        tensor = next((p.name for p, a in zip(site.entry.data_params, instr.args, strict=True)
-                       if isinstance(a, SimTensor)), None)  # fmt: skip
-        if tensor is None or plan.overruns:
+        if plan.overruns or not may_leave(site, instr.args):
             return
+        tensor = next(p.name for p, a in zip(site.entry.data_params, instr.args, strict=True)
+                      if isinstance(a, SimTensor))  # fmt: skip
         moved = moved_window(instr, tensor)
         axis = moved.beyond() if moved is not None else None
         if moved is not None and axis is not None:
@@ -143,6 +143,22 @@ class Moved:
             f"the last step is shorter: here only {rows} x {cols} of {tile.vr} x {tile.vc} are left; set that with"
             f" {moves} before the transfer, and the full shape again in the other rounds"
         )
+
+
+def may_leave(site: OpSite, args: tuple[Any, ...]) -> bool:
+    """Whether a transfer may leave its tensor's extents: a look at the usual form, which most of them have."""
+    if len(args) < 3 or not site.entry.copies:
+        return False
+    tile, tensor, offsets = args[:3]
+    if isinstance(tensor, SimTile):
+        tile, tensor = tensor, tile
+    if not isinstance(tensor, SimTensor):
+        return False
+    usual = isinstance(tile, SimTile) and isinstance(offsets, tuple) and len(offsets) == len(tensor.dims) > 1
+    if not usual or site.attrs.get("order") is not None:
+        return True
+    dims = tensor.dims
+    return bool(offsets[-2] + tile.vr > dims[-2] or offsets[-1] + tile.vc > dims[-1])
 
 
 def moved_window(instr: Instr, operand: str) -> Moved | None:

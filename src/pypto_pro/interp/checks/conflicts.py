@@ -89,12 +89,11 @@ class Conflicts:
 
     def _write(self, instr: Instr, know: Knowledge, cell: Cell, defines: bool) -> None:
         fresh = not cell.readers and cell.writer is None and not cell.adders
-        read = bool(cell.readers) or any(near.readers for near in cell.live)
-        self._overwrite(instr, know, cell, cell, defines, read)
+        self._overwrite(instr, know, cell, cell, defines)
         if cell.live:
             covered = []
             for near, inside in cell.live.items():
-                self._overwrite(instr, know, cell, near, defines, read)
+                self._overwrite(instr, know, cell, near, defines)
                 if inside and near.writer is not instr:
                     covered.append(near)
             for near in covered:  # an op in place asks later what its source held
@@ -113,13 +112,14 @@ class Conflicts:
         if fresh:
             cell.appear()
 
-    def _overwrite(self, instr: Instr, know: Knowledge, cell: Cell, near: Cell, defines: bool, read: bool) -> None:
-        """Against everything recorded in one cell. `read`: somebody read some of the bytes since they were written."""
+    def _overwrite(self, instr: Instr, know: Knowledge, cell: Cell, near: Cell, defines: bool) -> None:
+        """Against everything recorded in one cell."""
         agent = know.agent
         if near.writer is not None:
             if near.writer_agent != agent:
                 self._against_writer(instr, know, cell, near, "write")
             elif know.lane in OVERTAKING and know.own[know.lane] < near.writer_number and near.writer is not instr:
+                read = cell.readers or any(c.readers for c in cell.live)
                 if defines and not read:  # with a reader between them that one decides
                     self.report(near.writer, near, instr, cell, "waw")
                 near.unread = None

@@ -4,7 +4,8 @@ beyond their valid shape because the destination decides how far an op goes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import partial
+from typing import Any, TypeAlias
 
 from pypto_pro.diag import Diagnostic, Severity, Span
 from pypto_pro.interp.checks import words
@@ -14,21 +15,32 @@ from pypto_pro.interp.memory import SimTile
 from pypto_pro.interp.sites import OpSite, ShapeSite
 from pypto_pro.ops.entry import Caution, Operand, Role
 
+Followers: TypeAlias = tuple[int, tuple[int, ...]]
+
 
 class Extents:
     """Findings of kind shape_mismatch; `issued` is asked once for each combination of operands."""
 
     def __init__(self, book: Book) -> None:
         self.book = book
+        self.looked: dict[OpSite, Followers | None] = {}
 
     def issued(self, instr: Instr, site: OpSite) -> None:
         """An op was issued with operands it was not looked at with before."""
+        if site not in self.looked:
+            self.looked[site] = followers(site, instr.args)
+        found = self.looked[site]
+        if found is not None:
+            target = instr.args[found[0]]
+            for k in found[1]:
+                source = instr.args[k]
+                if source.vr < target.vr or source.vc < target.vc:
+                    key = (site.span, source.name)
+                    self.book.add("shape_mismatch", key, partial(self._beyond, instr, target, source))
+        if "expects" not in site.entry.facets:
+            return
         for caution in site.entry.disappointed(site.named(instr.args)):
             self.book.add("shape_mismatch", site.span, lambda caution=caution: self._told(instr, caution))  # type: ignore[misc]
-        narrow = next(self._narrow(instr, site), None)
-        if narrow is not None:
-            key = (site.span, narrow[1].name)
-            self.book.add("shape_mismatch", key, lambda: self._beyond(instr, *narrow))
 
     @staticmethod
     def _told(instr: Instr, caution: Caution) -> Diagnostic:
@@ -38,19 +50,6 @@ class Extents:
             help="give both the same extent with pl.set_validshape",
             core=words.short(instr.core), pipes=(words.pipe(instr),),
         )  # fmt: skip
-
-    @staticmethod
-    def _narrow(instr: Instr, site: OpSite) -> Iterator[tuple[SimTile, SimTile]]:
-        """The destination and a source with a smaller valid shape, of an op that works on that of its destination."""
-        entry = site.entry
-        if "regions" in entry.facets or "rewrite" in entry.facets:
-            return
-        roles = [(a, p.spec.role) for a, p in zip(instr.args, entry.data_params, strict=True)
-                 if isinstance(a, SimTile) and isinstance(p.spec, Operand)]  # fmt: skip
-        target = next((tile for tile, role in roles if role in (Role.OUT, Role.INOUT)), None)
-        for tile, role in roles:
-            if target is not None and role is Role.IN and (tile.vr < target.vr or tile.vc < target.vc):
-                yield target, tile
 
     @staticmethod
     def _beyond(instr: Instr, target: SimTile, source: SimTile) -> Diagnostic:
@@ -63,6 +62,18 @@ class Extents:
             help=f"give `{target.name}` and `{source.name}` the same valid shape",
             severity=Severity.WARNING, core=words.short(instr.core), pipes=(words.pipe(instr),),
         )  # fmt: skip
+
+
+def followers(site: OpSite, args: tuple[Any, ...]) -> Followers | None:
+    """Positions of the destination and of its tile sources, in an op that works on the valid shape of the former."""
+    entry = site.entry
+    if "regions" in entry.facets or "rewrite" in entry.facets:
+        return None
+    roles = [(k, p.spec.role) for k, (a, p) in enumerate(zip(args, entry.data_params, strict=True))
+             if isinstance(a, SimTile) and isinstance(p.spec, Operand)]  # fmt: skip
+    target = next((k for k, role in roles if role in (Role.OUT, Role.INOUT)), None)
+    sources = tuple(k for k, role in roles if role is Role.IN)
+    return None if target is None or not sources else (target, sources)
 
 
 def set_here(instr: Instr) -> list[Span]:
