@@ -20,6 +20,9 @@ from typing import Any
 
 import kernels
 
+CALLS, PAUSE = 5, 0.02
+"""Calls of one side in a turn that are counted, and seconds before them."""
+
 
 @dataclass
 class Row:
@@ -102,17 +105,22 @@ def attention() -> Workload:
 
 
 def measure(name: str, workload: Workload, repeat: int) -> Row:
-    """Medians over alternating calls."""
+    """Medians over calls made in turns, after a pause each: threads of torch spin for a while when their work is done,
+    and would take a processor from the launch that follows. The first call of a turn wakes threads and is not counted.
+    """
     for call in (workload.ours, workload.torch):
         call()
     if not workload.check():
         raise SystemExit(f"{name}: the results differ")
     times: dict[str, list[float]] = {"ours": [], "torch": []}
-    for _ in range(repeat):
+    while len(times["torch"]) < repeat:
         for side, call in (("ours", workload.ours), ("torch", workload.torch)):
-            began = time.perf_counter()
+            time.sleep(PAUSE)
             call()
-            times[side].append((time.perf_counter() - began) * 1e3)
+            for _ in range(CALLS):
+                began = time.perf_counter()
+                call()
+                times[side].append((time.perf_counter() - began) * 1e3)
     ours, torch = (statistics.median(times[side]) for side in ("ours", "torch"))
     return Row(workload.title, ours, torch, ours / torch, workload.limit)
 

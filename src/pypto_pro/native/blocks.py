@@ -242,6 +242,10 @@ class Emitter:
         widest = max(d.nbytes for d in dtypes)
         return host().fp32_lanes * (4 if widest == 1 else 1 if widest == 8 else 2)
 
+    def stream_count(self, *dtypes: DataType) -> int:
+        """The same for a loop that does little more than load and store."""
+        return host().half_lanes if DataType.DT_FP16 in dtypes else self.lane_count(*dtypes)
+
     def handles(self, *operands: Any) -> bool:
         """Whether all tiles are ND or all are DN, of dtypes lanes exist for."""
         tiles = [o for o in operands if isinstance(o, Tile)]

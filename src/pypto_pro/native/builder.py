@@ -48,7 +48,7 @@ class OpBuilder(Transfers, Pieces, MatrixEngine):
         self.require(*(self.fits(t, rows, cols) for t in (out, *tiles)))
         if tiles:
             self.require(*(self.apart(out, t, rows, cols) for t in tiles))
-        count = self.lane_count(out.dtype, *(t.dtype for t in tiles))
+        count = self.stream_count(out.dtype, *(t.dtype for t in tiles))
         outer, inner = self._joined([out, *tiles], rows, cols)
         numbers = {
             k: self.lanes_of(s, scalar_dtype or out.dtype, count)
@@ -137,7 +137,7 @@ class OpBuilder(Transfers, Pieces, MatrixEngine):
 
     def _wide_row(self, src: Tile, row: Scalar, cols: Scalar, start: float | int, combine: Combine) -> Scalar:
         code, dtype = self.code, src.dtype
-        count = self.lane_count(dtype)
+        count = 2 * self.lane_count(dtype)  # enough sums side by side to hide the latency of one
         initial = self.lanes_of(start, dtype, count)
         total = code.slot(initial.value.type)
         code.store(initial.value, total)
@@ -220,7 +220,7 @@ class OpBuilder(Transfers, Pieces, MatrixEngine):
             self.fits(out, rows, cols), self.fits(full, rows, cols), self.apart(out, full, rows, cols),
             part.addr >= 0, end <= self.capacity(part), self._disjoint(part, end, out, rows, cols),
         )  # fmt: skip
-        count = self.lane_count(out.dtype, full.dtype)
+        count = self.stream_count(out.dtype, full.dtype)
         with self.for_range(0, rows) as row:
             if dim == 0:
                 single = self.load(self.pointer(part, row * step), part.dtype, 1).lane(0)

@@ -40,6 +40,11 @@ class Host:
     """FP32 elements in one vector register."""
 
     @property
+    def half_lanes(self) -> int:
+        """FP16 elements a loop converts at a time: Zen 4 is slower at conversions of whole registers."""
+        return 8 if self.name == "znver4" else 2 * self.fp32_lanes
+
+    @property
     def key(self) -> str:
         """Everything outside the module text that decides what object code comes out."""
         return f"{self.name} {self.features} llvm{llvm.llvm_version_info} llvmlite{llvmlite.__version__} opt2 passes1"

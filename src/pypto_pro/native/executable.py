@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pypto_pro.enums import CoreKind
@@ -58,7 +59,7 @@ class Executable:
     """How long the last launch took; decides whether others are woken at once."""
     idle: list[Run] = field(default_factory=list)
 
-    @property
+    @cached_property
     def unit_bytes(self) -> int:
         """Bytes of a unit with its cores, frames and snapshots."""
         slots = frames.core_slots(self.plan.kinds)

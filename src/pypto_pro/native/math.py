@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import llvmlite.ir as ir
+
 from pypto_pro.dtypes import DataType
+from pypto_pro.native.emit import F32, like, vector
 from pypto_pro.native.emit import I32 as EMIT_I32
-from pypto_pro.native.emit import like
 from pypto_pro.native.engine import host
 from pypto_pro.native.lanes import Lanes, fused, maximum
 
@@ -62,6 +64,25 @@ def power_of_two(n: Lanes) -> Lanes:
     return ((n + 127) << 23).bits_as(FP32)
 
 
+def scaled(x: Lanes, n: Lanes) -> Lanes:
+    """x * 2 ** n, rounded once, for integral FP32 lanes n: an instruction of AVX-512; counts from 4, powers of two."""
+    code, b = x.code, x.code.b
+    width = min(x.count, 16)
+    type_, mask = vector(width, F32), ir.IntType(max(width, 8))
+    name = f"llvm.x86.avx512.mask.scalef.ps.{32 * width}"
+    results = []
+    for start in range(0, x.count, width):
+        places = ir.Constant(vector(width, EMIT_I32), [EMIT_I32(start + k) for k in range(width)])
+        parts = [b.shuffle_vector(v, v, places) for v in (x.value, n.value)]
+        rounding = [EMIT_I32(4)] if width == 16 else []  # as the control word says
+        results.append(code.call(name, type_, [*parts, parts[0], mask(-1), *rounding]))
+    while len(results) > 1:
+        count = 2 * results[0].type.count
+        places = ir.Constant(vector(count, EMIT_I32), [EMIT_I32(k) for k in range(count)])
+        results = [b.shuffle_vector(*results[k : k + 2], places) for k in range(0, len(results), 2)]
+    return x.new(results[0])
+
+
 def exp(x: Lanes) -> Lanes:
     """e ** x: inf above 88.73, subnormal results rounded, 0 below -103.97; NaN stays."""
     bounded = (x > 89.0).select(89.0, x)  # in this form one instruction, and NaN stays
@@ -70,6 +91,8 @@ def exp(x: Lanes) -> Lanes:
     rest = madd(whole, -LN2_LOW, madd(whole, -LN2_HIGH, bounded))
     square = rest * rest
     series = madd(polynomial(rest, _EXP), square, rest) + 1.0
+    if host().fp32_lanes == 16 and series.count >= 4:
+        return scaled(series, whole)
     exponent = integer(whole)
     first = exponent >> 1  # two factors, so that neither leaves the range of normal numbers
     return series * power_of_two(first) * power_of_two(exponent - first)

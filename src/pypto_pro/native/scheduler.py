@@ -56,6 +56,9 @@ SLOW_CYCLES = 400_000
 MOST_UNITS = 1 << 14
 """Blocks that can be alive at once; far more than any device has cores."""
 
+_PROGRESS = slice(LAUNCH["cancel"] // WORD, LAUNCH["stuck_unit"] // WORD + 1)
+"""Words of the launch record that say how far it is."""
+
 _CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 _TICK = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
 _RUN = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
@@ -115,6 +118,7 @@ class Run:
         self.keep: list[Any] = []
         self.vector_units: dict[int, VectorUnit] = {}
         self._hook: Any = None
+        self._aimed: tuple[int, int, bool] | None = None
         self._run = _RUN(executable.run)
         self._callback = _CALLBACK(self._call_back)
         self._tick = _TICK(self._look)
@@ -142,14 +146,13 @@ class Run:
         """Arguments into the argument block, a fresh record, and at least `units` units."""
         self._write_arguments(launch)
         plan, blocks = self.executable.plan, launch.block_dim
-        first = LAUNCH["participants"] // WORD
-        for name in ("cancel", "run_ahead", "next_block", "done_blocks", "epoch", "wake_epoch", "idle_workers",
-                     "stuck_unit"):
-            self._set(name, 0)
-        self.record[first:] = 0
+        self.record[_PROGRESS] = 0
         self._set("block_dim", blocks)
-        self.record[first] = blocks if CoreKind.CUBE in plan.kinds else 0
-        self.record[first + 1] = blocks * (2 if plan.mixed else 1) if CoreKind.VECTOR in plan.kinds else 0
+        if plan.resumable:
+            first = LAUNCH["participants"] // WORD
+            self.record[first:] = 0
+            self.record[first] = blocks if CoreKind.CUBE in plan.kinds else 0
+            self.record[first + 1] = blocks * (2 if plan.mixed else 1) if CoreKind.VECTOR in plan.kinds else 0
         if self.n_units < units:
             self._make_units(units)
         if plan.parking:
@@ -210,6 +213,9 @@ class Run:
 
     def _aim_ticks(self, units: int, main: bool) -> None:
         """Only the main thread's own unit looks at signals; in a parking launch any unit may run on it."""
+        if self._aimed == (units, self.n_units, main):
+            return
+        self._aimed = (units, self.n_units, main)
         tick = (ctypes.cast(self._tick, ctypes.c_void_p).value or 0) if main else 0
         slots = len(frames.core_slots(self.executable.plan.kinds))
         for k in range(units if self.executable.plan.parking else 1):
