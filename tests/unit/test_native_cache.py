@@ -57,6 +57,40 @@ def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
     assert compiled_modules(tmp_path) == 0
 
 
+LAUNCHED_AGAIN = """
+import sys
+import numpy as np
+import pypto_pro.language as pl
+
+@pl.jit
+def fill(y: pl.Tensor[[16, 64], pl.DT_FP32]):
+    with pl.section_vector():
+        a = pl.make_tile(pl.TileType(shape=[16, 64], dtype=pl.DT_FP32), addr=0, size=4096)
+        pl.expands(a, 2.0)
+        pl.system.bar_all()
+        pl.store(y, a, [0, 0])
+
+y = np.zeros((16, 64), np.float32)
+fill[None, 1](y)
+assert (y == 2).all()
+print(*[name for name in sys.modules if name in ("pypto_pro.native.kernel", "pypto_pro.ir.stored")])
+"""
+
+
+def test_a_stored_kernel_runs_without_the_code_generator(tmp_path: Path) -> None:
+    script = tmp_path / "fill.py"
+    script.write_text(LAUNCHED_AGAIN)
+    env = {**os.environ, "PYPTO_PRO_CACHE_DIR": str(tmp_path / "cache"), "PYPTO_PRO_EXECUTOR": "native",
+           "PYPTO_PRO_CHECK": "0"}  # fmt: skip
+    loaded = []
+    for _ in range(2):
+        done = subprocess.run([sys.executable, str(script)], env=env, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        loaded.append(done.stdout.split())
+    assert loaded[0]
+    assert loaded[1] == []
+
+
 @pytest.mark.parametrize("damage", [b"", b"garbage", None])
 def test_damaged_entries_are_compiled_anew(tmp_path: Path, damage: bytes | None) -> None:
     made = compiled_modules(tmp_path)
