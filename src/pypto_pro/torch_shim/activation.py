@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.abc
 import importlib.util
+import multiprocessing.spawn
 import os
 import sys
 from collections.abc import Sequence
@@ -46,6 +47,17 @@ def activate() -> None:
     if sys.modules.get("torch") is not None:
         _install()
     sys.meta_path.insert(0, _Finder())
+    multiprocessing.spawn.get_command_line = _spawned
+
+
+_plain_command_line = multiprocessing.spawn.get_command_line
+
+
+def _spawned(**prepared: Any) -> list[Any]:
+    """The command line of a process that multiprocessing starts anew, which has the stand-in as well."""
+    line = _plain_command_line(**prepared)
+    program = line.index("-c") + 1
+    return [*line[:program], f"import {__package__}; {line[program]}", *line[program + 1 :]]
 
 
 class _Finder(importlib.abc.MetaPathFinder):

@@ -11,7 +11,7 @@ import torch
 from torch.utils import backend_registration
 
 from pypto_pro.runtime import arrays
-from pypto_pro.torch_shim import amp, autocast, distributed, npu, operators, pinned, recurrent
+from pypto_pro.torch_shim import amp, autocast, distributed, npu, operators, pinned, queues, recurrent
 from pypto_pro.torch_shim.current import COUNT, index_of
 from pypto_pro.torch_shim.missing import unsupported
 from pypto_pro.torch_shim.tensors import TYPE, place
@@ -32,7 +32,7 @@ def register() -> None:
     torch.accelerator.current_device_index = npu.current_device
     torch.accelerator.set_device_index = npu.set_device
     torch.compile = _compile
-    torch.autograd.backward, torch.autograd.grad = map(_explained, (torch.autograd.backward, torch.autograd.grad))
+    torch.autograd.backward, torch.autograd.grad = map(_on_any_index, (torch.autograd.backward, torch.autograd.grad))
 
 
 class _AnyGenerator(type(torch.Generator)):  # type: ignore[misc]
@@ -87,17 +87,18 @@ def _compile(model: Any = None, *, backend: Any = "inductor", **kwargs: Any) -> 
     return _plain_compile(model, backend=generate, **kwargs)
 
 
-def _explained(run: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of autograd; torch makes one queue of work for devices written in Python, that of index 0."""
+def _on_any_index(run: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of autograd, on every device index where torch lets us."""
 
     @wraps(run)
     def checked(*args: Any, **kwargs: Any) -> Any:
+        queues.start()
         try:
             return run(*args, **kwargs)
         except RuntimeError as error:
             if "device_ready_queues_" not in str(error):
                 raise
-            hint = f"use {TYPE}:0: an index is only a name here"
-            raise unsupported(f"gradients on {TYPE}:1 to {TYPE}:{COUNT - 1} are not available", hint) from None
+            what = f"this torch has no gradients on {TYPE}:1 to {TYPE}:{COUNT - 1}"
+            raise unsupported(what, f"use {TYPE}:0: an index is only a name here") from None
 
     return checked
