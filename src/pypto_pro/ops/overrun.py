@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from pypto_pro.ops.entry import Effect
 
-
 OUTSIDE = "; reads there give zero, writes are dropped"
 
 
