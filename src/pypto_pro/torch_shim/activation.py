@@ -56,6 +56,8 @@ _plain_command_line = multiprocessing.spawn.get_command_line
 def _spawned(**prepared: Any) -> list[Any]:
     """The command line of a process that multiprocessing starts anew, which has the stand-in as well."""
     line = _plain_command_line(**prepared)
+    if "-c" not in line:  # a frozen program, which starts itself
+        return line
     program = line.index("-c") + 1
     return [*line[:program], f"import {__package__}; {line[program]}", *line[program + 1 :]]
 
