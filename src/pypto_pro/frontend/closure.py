@@ -35,8 +35,8 @@ class Captures:
 
     def note(self, text: str, value: Any) -> None:
         """Note a constant under the text that reaches it: `BLOCK`, `cfg.x`, `TABLE['k']`."""
-        if is_constant(value):
-            self.constants.setdefault(text, repr(value))
+        if text not in self.constants and is_constant(value):
+            self.constants[text] = repr(value)
 
     def note_part(self, owner: Any, value: Any, text: Callable[[], str | None]) -> None:
         """Note a constant taken out of an object that is none itself and may hold another one later."""
