@@ -55,11 +55,11 @@ class CrossOrder:
         first, last = self._steps[x.core, x.step.point], self._steps[y.core, y.step.point]
         found: list[Chain] = []
         for done in self._events(x.core, sets=True):
-            if not (done.at > first.at and _encloses(done.path, first.path) and done.node.pipe is x.pipe):
+            if not (done.at > first.at and encloses(done.path, first.path) and done.node.pipe is x.pipe):
                 continue
             for wait in self._events(y.core, sets=False):
                 reaches = wait.node.pipe in (y.pipe, PipeType.S)
-                if wait.at < last.at and _encloses(wait.path, last.path) and reaches and _match(done, wait):
+                if wait.at < last.at and encloses(wait.path, last.path) and reaches and _match(done, wait):
                     turns = self._turns(x.core, done, y.core, wait)
                     if turns is not None:
                         found.append(Chain(done.node, turns))
@@ -73,7 +73,21 @@ class CrossOrder:
             return None
         return there
 
-    def _turns(self, core: CoreKind, done: _Event, other: CoreKind, wait: _Event) -> int | None:
+    def hops(self, core: CoreKind) -> Iterator[Hop]:
+        """Every set of a core with each wait of the other that takes its credits, where these can be counted."""
+        for other in self._placed:
+            for done in self._events(core, sets=True) if other is not core else ():
+                for wait in self._events(other, sets=False):
+                    turns = self._turns(core, done, other, wait) if _match(done, wait) else None
+                    if turns is not None:
+                        yield Hop(core, done, other, wait, turns)
+
+    def position(self, touch: Touch) -> tuple[int, Path]:
+        """Where the step of an access stands in program order, and what encloses it."""
+        placed = self._steps[touch.core, touch.step.point]
+        return placed.at, placed.path
+
+    def _turns(self, core: CoreKind, done: Event, other: CoreKind, wait: Event) -> int | None:
         """Turns of the loop by which a wait answers earlier than the set of its own turn: 0 for the same one.
 
         None when the credits cannot be counted, or there is no later turn.
@@ -86,7 +100,7 @@ class CrossOrder:
             return 0 if ahead <= 0 else None
         return max(0, -(-ahead // sets.each)) if sets.each == waits.each else None
 
-    def _place(self, core: CoreKind, event: _Event) -> _Count | None:
+    def _place(self, core: CoreKind, event: Event) -> _Count | None:
         """Where an event stands among the events of its core that give or take the same credits."""
         mine = [e for e in self._events(core, sets=event.node.sets)
                 if (e.node.event, e.node.mode) == (event.node.event, event.node.mode)]  # fmt: skip
@@ -96,7 +110,7 @@ class CrossOrder:
                 return None  # two pipes need not keep the order of the program
             if e.path == event.path:
                 body.append(e)
-            elif not _encloses(e.path, event.path):
+            elif not encloses(e.path, event.path):
                 return None  # under a branch, or in another loop: nobody knows how often
             elif e.at < event.at:
                 before += 1
@@ -110,14 +124,14 @@ class CrossOrder:
     def always_between(self, x: Touch, z: Touch, y: Touch) -> bool:
         """Whether, on one core, `z` runs between `x` and the next `y` whenever both of these run."""
         first, middle, last = (self._steps[t.core, t.step.point] for t in (x, z, y))
-        behind = middle.at > first.at and _encloses(middle.path, first.path)
-        ahead = middle.at < last.at and _encloses(middle.path, last.path)
+        behind = middle.at > first.at and encloses(middle.path, first.path)
+        ahead = middle.at < last.at and encloses(middle.path, last.path)
         if first.at < last.at:
             return first.at < middle.at < last.at and (behind or ahead)
         # the way round a loop that holds both, and has to hold z as well
         both = zip(first.path, last.path, strict=False)
         common = tuple(a for a, _ in takewhile(lambda pair: pair[0] == pair[1], both))
-        return _encloses(common, middle.path) and (behind or ahead)
+        return encloses(common, middle.path) and (behind or ahead)
 
     def arrivals(self) -> Iterator[tuple[Cross, Step]]:
         """Every wait of one core with each step of the other that is over once the wait is."""
@@ -127,14 +141,14 @@ class CrossOrder:
                     for done in self._events(core, sets=True):
                         for placed in found if _match(done, wait) else ():
                             step = placed.node
-                            behind = done.at > placed.at and _encloses(done.path, placed.path)
+                            behind = done.at > placed.at and encloses(done.path, placed.path)
                             if isinstance(step, Step) and behind and done.node.pipe is step.pipe:
                                 yield wait.node, step
 
-    def _events(self, core: CoreKind, *, sets: bool) -> Iterator[_Event]:
+    def _events(self, core: CoreKind, *, sets: bool) -> Iterator[Event]:
         for placed in self._placed.get(core, []):
             if isinstance(placed.node, Cross) and placed.node.sets is sets and placed.node.event is not None:
-                yield _Event(placed.node, placed.at, placed.path, placed.loops)
+                yield Event(placed.node, placed.at, placed.path, placed.loops)
 
 
 @dataclass(frozen=True)
@@ -146,11 +160,24 @@ class Chain:
 
 
 @dataclass(frozen=True)
-class _Event:
+class Event:
+    """A set or a wait with its position in program order, what encloses it and how many of these are loops."""
+
     node: Cross
     at: int
     path: Path
     loops: int
+
+
+@dataclass(frozen=True)
+class Hop:
+    """A set on one core that a wait on the other answers `turns` turns of their loops later."""
+
+    core: CoreKind
+    done: Event
+    other: CoreKind
+    wait: Event
+    turns: int
 
 
 @dataclass(frozen=True)
@@ -163,7 +190,7 @@ class _Count:
     loops: int
 
 
-def _match(done: _Event, wait: _Event) -> bool:
+def _match(done: Event, wait: Event) -> bool:
     """Whether a wait takes the credit of a set: same mode, same id (UNICAST: also shifted for AIV1)."""
     a, b = done.node, wait.node
     if a.mode != b.mode or a.event is None or b.event is None:
@@ -172,7 +199,8 @@ def _match(done: _Event, wait: _Event) -> bool:
     return a.event == b.event or shifted
 
 
-def _encloses(outer: Path, inner: Path) -> bool:
+def encloses(outer: Path, inner: Path) -> bool:
+    """Whether what stands at `inner` is executed only when what stands at `outer` is."""
     return inner[: len(outer)] == outer
 
 

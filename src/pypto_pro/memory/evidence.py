@@ -7,14 +7,15 @@ not ordered by anything.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
 from pypto_pro.enums import CoreKind, PipeType
 from pypto_pro.hw.a5 import FULLY_ORDERED_PIPES
 from pypto_pro.memory.cross_core import Chain, CrossOrder
 from pypto_pro.memory.design import Declared, Design, Fence, Node, OrderFact, Signal, nodes_of
-from pypto_pro.memory.order import By, Order, Touch, find_order
+from pypto_pro.memory.order import By, Order, Pair, Touch, find_order
+from pypto_pro.memory.relays import Relays
 from pypto_pro.memory.table import Row
 
 N = TypeVar("N", bound=Node)
@@ -35,6 +36,8 @@ class Edge:
     how: str = ""
     crosses: bool = False
     """Whether the two accesses are on different core kinds."""
+    hands_over: bool = False
+    """Whether it leads from a read of the tile used first to a write of the other one."""
 
 
 class Evidence(Protocol):
@@ -154,6 +157,7 @@ class ProgramEvidence:
                     self._touches.setdefault(key, []).append(touch)
                     self._place.setdefault(key, []).append((core, i))
         self._cross = CrossOrder(design.programs)
+        self._relays = Relays(design.programs, self._orders, self._cross)
 
     def _of(self, row: Row) -> list[Touch]:
         return self._touches.get(row.key, [])
@@ -176,38 +180,44 @@ class ProgramEvidence:
         return any(t.use.writes for t in self._of(row))
 
     def edges(self, a: Row, b: Row, *, view: bool) -> tuple[Edge, ...]:
-        worst: dict[tuple[object, ...], Edge] = {}
+        worst: dict[tuple[object, ...], tuple[tuple[int, ...], Edge]] = {}
         for source, target in ((a, b), (b, a)):
-            for edge, core in self._conflicts(source, target):
+            for edge, core, (i, j) in self._conflicts(source, target):
                 key = (source.key, core, edge.from_pipe, edge.to_pipe)
-                if key not in worst or _rank(edge) > _rank(worst[key]):
-                    worst[key] = edge
-        return tuple(worst.values())
+                edge = replace(edge, hands_over=edge.hands_over and source is a)
+                # of those that are ordered alike, the last read and the first write say most
+                weight = (_rank(edge), 1, i, -j) if edge.hands_over else (_rank(edge), 0)
+                if key not in worst or weight > worst[key][0]:
+                    worst[key] = weight, edge
+        return tuple(edge for _, edge in worst.values())
 
-    def _conflicts(self, a: Row, b: Row) -> Iterator[tuple[Edge, object]]:
-        """Every access of `a` before one of `b` where one of them writes, with what orders them."""
+    def _conflicts(self, a: Row, b: Row) -> Iterator[tuple[Edge, object, Pair]]:
+        """Every access of `a` before one of `b` where one of them writes: what orders them, and their indices."""
         for core, i in self._place.get(a.key, []):
             for other, j in self._place.get(b.key, []):
                 x, y = self._orders[core].touches[i], self._orders[other].touches[j]
                 if not (x.use.writes or y.use.writes) or x.step is y.step:
                     continue
                 if core is not other:
-                    yield self._crossing(x, y), (core, other)
+                    yield self._crossing(x, y), (core, other), (i, j)
                 elif (i, j) in self._orders[core].doubt[By.NOTHING]:
-                    yield self._local(x, y, a, b, self._orders[core].level((i, j))), core
+                    yield self._local(x, y, a, b, self._orders[core].level((i, j))), core, (i, j)
 
     def _local(self, x: Touch, y: Touch, a: Row, b: Row, level: By | None) -> Edge:
         shared = self._held(x, a) & self._held(y, b)
         if level is None and shared and x.pipe is y.pipe:
-            relayed = any(self._relays(x, z, y, shared) for z in (*self._of(a), *self._of(b)))
+            relayed = any(self._hands_on(x, z, y, shared) for z in (*self._of(a), *self._of(b)))
             level = By.MUTEX if relayed else None
         if level is not By.SAME_PIPE and shared and (level is By.MUTEX or x.pipe is not y.pipe):
             words: tuple[str | None, str] = "mutex", f"shared mutex {min(shared)}"
+        elif level is None and (relay := self._relays.between(x, y)) is not None:
+            out, back = (event.event for event in relay)
+            words = "cross_core", f"cross-core events {out} and {back} (through the other core)"
         else:
             words = self._words(level, x, y)
-        return Edge(x.step.line, x.pipe, y.step.line, y.pipe, *words)
+        return Edge(x.step.line, x.pipe, y.step.line, y.pipe, *words, hands_over=x.use.reads and y.use.writes)
 
-    def _relays(self, x: Touch, z: Touch, y: Touch, shared: frozenset[int]) -> bool:
+    def _hands_on(self, x: Touch, z: Touch, y: Touch, shared: frozenset[int]) -> bool:
         """Whether an access on another pipe, under the same id, always lies between two transfers of one pipe."""
         mine = next(
             (o for o in (x, y) if (o.use.tile, o.use.slot, o.use.ref) == (z.use.tile, z.use.slot, z.use.ref)), None
@@ -240,7 +250,8 @@ class ProgramEvidence:
     def _crossing(self, x: Touch, y: Touch) -> Edge:
         found = self._cross.apart(x, y, self._chain(x, y), self._chain(y, x))
         how = "" if found is None else f"cross-core event {found.start.event} (READY/RELEASE)"
-        return Edge(x.step.line, x.pipe, y.step.line, y.pipe, "cross_core" if found else None, how, crosses=True)
+        return Edge(x.step.line, x.pipe, y.step.line, y.pipe, "cross_core" if found else None, how, crosses=True,
+                    hands_over=x.use.reads and y.use.writes)  # fmt: skip
 
     def _chain(self, x: Touch, y: Touch) -> Chain | None:
         """The best chain from x, or an access its core orders behind it, to y, or an access ordered before y."""

@@ -3,7 +3,8 @@
 Every loop body is walked twice, branches are joined, and each pipe carries the accesses it cannot be sure are over.
 A set flag carries the doubt of its pipe, a wait takes it over; mutexes, barriers and the scalar unit likewise. Limits:
 events and slots known only at run time order within one turn of a loop (the proof of a pair adds the ids of its two
-slots); cross-core credits are judged by `cross_core`.
+slots). Cross-core events stand among the touches, each as an instruction of its pipe; what their credits order is
+judged by `cross_core` and `relays`.
 """
 
 from __future__ import annotations
@@ -14,8 +15,22 @@ from enum import IntEnum
 
 from pypto_pro.enums import CoreKind, PipeType
 from pypto_pro.hw.a5 import FULLY_ORDERED_PIPES
-from pypto_pro.memory.design import Branch, Fence, Leave, Loop, Node, Program, Signal, Step, TileRecord, Use
+from pypto_pro.memory.design import (
+    Branch,
+    Cross,
+    Fence,
+    Leave,
+    Loop,
+    Node,
+    Program,
+    Signal,
+    Step,
+    TileRecord,
+    Use,
+    nodes_of,
+)
 
+EVENT = -1  # stands for the program point of a cross-core event
 TRIPS = 2  # enough to meet every access of one trip with every access of the next
 
 
@@ -44,7 +59,7 @@ class Touch:
 
 
 Pair = tuple[int, int]
-"""Indices of an earlier and a later touch."""
+"""Indices of an earlier and a later touch; cross-core events are counted on behind the touches."""
 Token = tuple[str, object, object]
 
 
@@ -56,25 +71,40 @@ class Order:
     """
 
     touches: tuple[Touch, ...]
+    events: tuple[Cross, ...]
     doubt: tuple[frozenset[Pair], ...]
 
     def level(self, pair: Pair) -> By | None:
         """The first level that orders a pair, None when none does."""
         return next((by for by in list(By)[1:] if pair not in self.doubt[by]), None)
 
+    def unordered(self, level: By) -> Iterator[tuple[Touch, Touch]]:
+        """The accesses that a level leaves unordered, earlier and later one."""
+        for i, j in sorted(self.doubt[level]):
+            if max(i, j) < len(self.touches):
+                yield self.touches[i], self.touches[j]
+
+    def place(self, thing: Touch | Cross) -> int:
+        """The index of a touch or of an event."""
+        if isinstance(thing, Touch):
+            return self.touches.index(thing)
+        return len(self.touches) + next(i for i, event in enumerate(self.events) if event is thing)
+
 
 def find_order(program: Program, tiles: dict[str, TileRecord], tracked: Collection[str]) -> Order:
-    """Order of all accesses to the tiles in `tracked`."""
+    """Order of all accesses to the tiles in `tracked`, and of the cross-core events."""
     touches = [
         Touch(program.core, step, use) for step in program.steps() for use in step.uses if use.tile in tracked
     ]  # fmt: skip
     index = {(t.step.point, id(t.use)): i for i, t in enumerate(touches)}
+    events = tuple(n for n in nodes_of(program.body) if isinstance(n, Cross))
+    index |= {(EVENT, id(event)): len(touches) + i for i, event in enumerate(events)}
     doubt = []
     for level in By:
-        walk = _Walk(level, touches, index, tiles)
+        walk = _Walk(level, index, tiles)
         walk.block(program.body, _State())
         doubt.append(frozenset(walk.unordered))
-    return Order(tuple(touches), tuple(doubt))
+    return Order(tuple(touches), events, tuple(doubt))
 
 
 # --- the walk --------------------------------------------------------------------------------------------------------
@@ -148,10 +178,8 @@ def _join(a: _State | None, b: _State | None) -> _State | None:
 class _Walk:
     """Runs a program abstractly at one level and notes the pairs that stay unordered."""
 
-    def __init__(
-        self, level: By, touches: list[Touch], index: dict[tuple[int, int], int], tiles: dict[str, TileRecord]
-    ) -> None:
-        self.level, self.touches, self.index, self.tiles = level, touches, index, tiles
+    def __init__(self, level: By, index: dict[tuple[int, int], int], tiles: dict[str, TileRecord]) -> None:
+        self.level, self.index, self.tiles = level, index, tiles
         self.unordered: set[Pair] = set()
         self.breaks: list[_State | None] = []
         self.continues: list[_State | None] = []
@@ -168,6 +196,10 @@ class _Walk:
         match node:
             case Step():
                 self.step(node, state)
+            case Cross(pipe=pipe):
+                mine = self.index[EVENT, id(node)]
+                self.note(mine, pipe, state, writes=False)
+                self.issue(mine, pipe, state, writes=False)
             case Signal():
                 self.signal(node, state)
             case Fence():
@@ -215,25 +247,25 @@ class _Walk:
                 state.acquire(step.pipe, state.held[token])
         for use, i in mine:
             if i is not None:
-                self.note(i, use, step.pipe, state)
+                self.note(i, step.pipe, state, writes=use.writes)
         for use, i in mine:
             if i is not None:
-                self.issue(i, use, step.pipe, state)
+                self.issue(i, step.pipe, state, writes=use.writes)
         for token in tokens:
             state.held[token] = state.release(step.pipe)
 
-    def note(self, i: int, use: Use, pipe: PipeType, state: _State) -> None:
+    def note(self, i: int, pipe: PipeType, state: _State, *, writes: bool) -> None:
         """Every issued touch that may still run meets this one."""
         if self.level is By.NOTHING:
             unsure = state.issued
         else:
             unsure = state.doubts(pipe)
-            if use.writes:
+            if writes:
                 unsure |= state.unfenced.get(pipe, 0) & state.unsure.get(PipeType.S, 0)
         for j in _bits(unsure):
             self.unordered.add((j, i))
 
-    def issue(self, i: int, use: Use, pipe: PipeType, state: _State) -> None:
+    def issue(self, i: int, pipe: PipeType, state: _State, *, writes: bool) -> None:
         bit = 1 << i
         if state.issued & bit:  # a second trip: earlier releases know nothing of this execution
             state.flags = {k: _forget(v, bit) for k, v in state.flags.items()}
@@ -242,7 +274,7 @@ class _Walk:
         for other in PipeType:
             if other is not pipe and pipe is not PipeType.S:
                 state.unsure[other] = state.unsure.get(other, 0) | bit
-        if pipe not in FULLY_ORDERED_PIPES and use.writes:
+        if pipe not in FULLY_ORDERED_PIPES and writes:
             state.unfenced[pipe] = state.unfenced.get(pipe, 0) | bit
 
     def tokens(self, use: Use) -> Iterator[Token]:

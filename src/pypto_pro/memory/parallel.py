@@ -26,8 +26,7 @@ def find_parallel(design: Design) -> tuple[Parallel, ...]:
     loop_of = {step.point: id(loop) if loop else 0 for p in design.programs for step, loop in placed_steps(p.body)}
     found: dict[Parallel, None] = {}
     for order in orders.values():
-        for i, j in sorted(order.doubt[By.BARRIER]):
-            x, y = order.touches[i], order.touches[j]
+        for x, y in order.unordered(By.BARRIER):
             if x.pipe is not y.pipe and loop_of[x.step.point] == loop_of[y.step.point] != 0:
                 found |= dict.fromkeys(_pairs(x, y, tiles))
     for x, y in _between(design, orders):

@@ -10,6 +10,7 @@ from pypto_pro.memory.banks import crosses_halves, groups_text
 from pypto_pro.memory.capacity import Totals
 from pypto_pro.memory.check import LayoutReport
 from pypto_pro.memory.design import Step, TileRecord, Use
+from pypto_pro.memory.evidence import weakest
 from pypto_pro.memory.finding import hexa
 from pypto_pro.memory.machine import Source
 from pypto_pro.memory.proofs import REASONS, Reuse
@@ -162,8 +163,8 @@ def conclusion(report: LayoutReport, reuse: Reuse) -> str:
 
 
 def moment_cell(report: LayoutReport, reuse: Reuse) -> tuple[str, str]:
-    """Last read of A and first write of B with their pipes, as the edge of the proof has them if it has lines."""
-    edge = next((e for e in reuse.edges if e.from_line is not None), None)
+    """Last read of A and first write of B with their pipes: those of the weakest order of such a pair, if any."""
+    edge = weakest(tuple(e for e in reuse.edges if e.hands_over))
     if edge is not None:
         return f"l.{edge.from_line} {edge.from_pipe.name}", f"l.{edge.to_line} {edge.to_pipe.name}"
     if report.design.programs:
