@@ -43,19 +43,21 @@ class Worker:
         if self.child is None or self.done >= RESTART_EVERY:
             self.start()
         self.done += 1
+        hangs, line = False, ""
         try:
             self.child.stdin.write(f"{seed}\n")
             self.child.stdin.flush()
             line = self.answers.get(timeout=HANG_SECONDS)
-        except (queue.Empty, OSError):
-            line = ""
+        except queue.Empty:
+            hangs = True
+        except OSError:
+            """It has ended, or is about to."""
         if line:
             return json.loads(line)  # type: ignore[no-any-return]
-        code = self.child.poll()
-        if code is None:
+        if hangs:
             self.child.send_signal(signal.SIGABRT)  # faulthandler writes where every thread stands
-            self.child.wait()
-        problem = f"hangs for {HANG_SECONDS:.0f} s" if code is None else f"the process ended with {code}"
+        code = self.child.wait()
+        problem = f"hangs for {HANG_SECONDS:.0f} s" if hangs else f"the process ended with {code}"
         self.stop()
         self.errors.seek(0)
         return {"seed": seed, "answer": "dead", "problem": f"{problem}\n{self.errors.read()[-4000:]}"}
