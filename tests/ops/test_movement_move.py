@@ -403,7 +403,7 @@ def test_insert_past_the_destination(dtype: D) -> None:
         wanted = start.copy()
         golden_insert(wanted, dst, src, offset)
         outcome = native(call, start)
-        assert "past the tile" in outcome.warnings[0]
+        assert "past the end of the tile" in outcome.warnings[0]
         assert np.array_equal(outcome.memories.spaces[S.Mat], wanted.spaces[S.Mat]), (dtype, offset)
 
 
