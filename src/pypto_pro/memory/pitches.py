@@ -37,14 +37,12 @@ class _State:
     def copy(self) -> _State:
         return _State(dict(self.valid), dict(self.walks))
 
-    def join(self, other: _State) -> _State:
-        """What may hold on either path; extents that differ are not known."""
+    def join(self, other: _State, declared: Mapping[str, Extents]) -> _State:
+        """What may hold on either path; extents that differ are not known, those never set are the `declared` ones."""
         valid = {}
-        for key in self.valid.keys() & other.valid.keys():
-            a, b = self.valid[key], other.valid[key]
+        for key in self.valid.keys() | other.valid.keys():
+            a, b = (state.valid.get(key, declared[key[0]]) for state in (self, other))
             valid[key] = (a[0] if a[0] == b[0] else None, a[1] if a[1] == b[1] else None)
-        for key in self.valid.keys() ^ other.valid.keys():
-            valid[key] = (None, None)
         walks = {k: self.walks.get(k, frozenset()) | other.walks.get(k, frozenset())
                  for k in self.walks.keys() | other.walks.keys()}  # fmt: skip
         return _State(valid, walks)
@@ -74,6 +72,8 @@ class _Walker:
     def __init__(self, program: nodes.Program, names: Mapping[str, str], tail: Tail) -> None:
         self.program, self.names, self.tail = program, names, tail
         self.references = References(program.body)
+        self.declared = {s.identity: _declared(s.var.type) for s in walk.statements(program.body)
+                         if isinstance(s, nodes.TileDecl | nodes.GroupDecl)}  # fmt: skip
         self.found: list[Mismatch] = []
 
     def run(self) -> list[Mismatch]:
@@ -89,11 +89,12 @@ class _Walker:
     def stmt(self, stmt: nodes.Stmt, env: Env, state: _State) -> _State:
         match stmt:
             case nodes.If(then=then, orelse=orelse):
-                return self.block(then, env, state.copy()).join(self.block(orelse, env, state.copy()))
+                ends = [self.block(arm, env, state.copy()) for arm in (then, orelse)]
+                return ends[0].join(ends[1], self.declared)
             case nodes.For() | nodes.While():
                 head = self.references.head(stmt, env)
                 for _ in range(TRIPS):
-                    state = state.join(self.block(stmt.body, head, state.copy()))
+                    state = state.join(self.block(stmt.body, head, state.copy()), self.declared)
             case nodes.SetValid(tile=tile, rows=rows, cols=cols):
                 keys = [(t.identity, t.slot, t.ref) for t in self.references.targets(tile, env) if t.whole]
                 sure = len(keys) == 1 or isinstance(tile.type, GroupType)
@@ -162,12 +163,12 @@ class _Walker:
         """The valid extents of a tile now; None where only the run knows."""
         type_ = tile.type
         assert isinstance(type_, TileType)
-        declared = tuple(size if v == -1 else v for v, size in zip(type_.valid_shape, type_.shape, strict=True))
+        declared = _declared(type_)
         targets = self.references.targets(tile, env)
         if len(targets) != 1 or not (target := next(iter(targets))).whole:
-            return (None, None) if type_.is_dynamic else (declared[0], declared[1])
+            return (None, None) if type_.is_dynamic else declared
         key = target.identity, target.slot, target.ref
-        return state.valid.get(key, (declared[0], declared[1]))
+        return state.valid.get(key, declared)
 
     def number(self, expr: nodes.Expr, env: Env, state: _State) -> int | None:
         """An extent as far as it shows."""
@@ -181,6 +182,15 @@ class _Walker:
             case nodes.Binary(op=op, lhs=lhs, rhs=rhs):
                 return _computed(op, self.number(lhs, env, state), self.number(rhs, env, state))
         return None
+
+
+def _declared(type_: Any) -> Extents:
+    """Valid rows and columns of a tile, or of the slots of a group, before anything sets them."""
+    tile = type_.tile if isinstance(type_, GroupType) else type_
+    if len(tile.shape) != 2:
+        return None, None
+    rows, cols = (size if v == -1 else v for v, size in zip(tile.valid_shape, tile.shape, strict=True))
+    return rows, cols
 
 
 def _reason(type_: TileType, extent: int, by_rows: bool, pipe: PipeType) -> str:
