@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pypto_pro.diag import Span
-from pypto_pro.enums import CoreKind, MemorySpace
+from pypto_pro.enums import AccPhase, MemorySpace, PipeType
 from pypto_pro.interp.checks import words
 from pypto_pro.interp.machine import Instr
 from pypto_pro.interp.memory import SimTile
-from pypto_pro.interp.sites import Site
+from pypto_pro.interp.sites import OpSite, Site
 
-UNREAD = "nothing reads what the first brings: is one of them meant for another tile or slot?"
-COUNTED = (
-    "on the vector cores of a mixed kernel pl.get_block_idx() counts two cores a block, pl.get_block_num() only blocks"
+FINAL = (
+    "phase=pl.STPhase.Final on the `{name}` of line {line}: the sum is made in phases, and the unit flag of the"
+    " accumulator then orders the two"
 )
+UNREAD = "nothing reads what the first brings: is one of them meant for another tile or slot?"
 
 
 def scope_of(first: Instr, second: Instr) -> str:
@@ -30,6 +31,9 @@ def mend(first: Instr, second: Instr, *, in_gm: bool) -> str | None:
     """What orders two instructions that meet in GM, or in a memory on chip, for certain."""
     p, q = words.pipe(first), words.pipe(second)
     a, b = line_of(first), line_of(second)
+    taken = unphased(first, second)
+    if taken is not None:
+        return FINAL.format(name=taken.site.name, line=line_of(taken))
     if first.core is second.core:
         pair = f"set_pipe={p}, wait_pipe={q}"
         group = "or take the tile from a group with mutex ids under auto_mutex"
@@ -62,6 +66,17 @@ def mend(first: Instr, second: Instr, *, in_gm: bool) -> str | None:
     return f"{meeting} {place}"
 
 
+def unphased(first: Instr, second: Instr) -> Instr | None:
+    """The exit without a phase among two instructions of a core, of which the other is a product with one."""
+    for product, taken in ((first, second), (second, first)):
+        if isinstance(product.site, OpSite) and isinstance(product.site.phase, AccPhase):
+            site = taken.site
+            exits = site.pipe is PipeType.FIX and taken.core is product.core
+            if exits and isinstance(site, OpSite) and "phase" in site.attrs and site.phase is None:
+                return taken
+    return None
+
+
 def comes_round(first: Instr, second: Instr) -> bool:
     """Whether the second belongs to a later round of a loop both are in, at or above the first."""
     return first.trips != second.trips and line_of(second) <= line_of(first) and bool(_shared_loops((first, second)))
@@ -75,13 +90,6 @@ def _shared_loops(instrs: Iterable[Instr]) -> tuple[str, ...]:
             break
         found.append(names[0])
     return tuple(found)
-
-
-def numbering(first: Instr, second: Instr) -> tuple[str, ...]:
-    """How vector cores of a mixed kernel are counted, when those of two blocks do the same work."""
-    a, b = first.core, second.core
-    vector_cores = a.machine.kind == "mixed" and a.kind is CoreKind.VECTOR and a.block != b.block
-    return (COUNTED,) if vector_cores and first.site is second.site else ()
 
 
 def next_round(first: Instr, second: Instr) -> str:

@@ -55,6 +55,8 @@ class Counters:
         self.ids = ids
         self.states: dict[Counter, CounterState] = {}
         self.sent: dict[tuple[Site, int, int], Sent] = {}
+        self.heard: set[tuple[Site, Core, int]] = set()
+        """Places of waits that took a credit, with their core and id."""
         self.ambiguous: set[str] = set()
         """Counters signalled, or waited for, from pipes that nothing orders: which credit goes to whom is open."""
 
@@ -129,6 +131,7 @@ class Counters:
         node = instr.site.node
         assert isinstance(node, WaitCross)
         self.ids.signal(instr, instr.args[0])
+        self.heard.add((instr.site, instr.core, instr.args[0]))
         if credit.mode is not node.mode:
             self._mode(instr, credit.senders[0], credit.mode, node.mode)
         self.signals.waited(instr)

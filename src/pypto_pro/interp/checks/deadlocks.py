@@ -25,8 +25,10 @@ SHOWN = 8
 class Deadlocks:
     """Findings about a stuck launch."""
 
-    def __init__(self, book: Book, machine: Machine, counters: Counters) -> None:
+    def __init__(self, book: Book, machine: Machine, counters: Counters, unphased: Entry | None) -> None:
         self.book = book
+        self.unphased = unphased
+        """The race of an exit without a phase, which leaves a unit flag as it was."""
         self.machine = machine
         self.counters = counters
 
@@ -77,7 +79,10 @@ class Deadlocks:
             if found is not None:
                 return found
         key = (wait.instr.site.span, type(target).__name__)
-        return self.book.add("deadlock", key, lambda: self._orphan(wait, graph))
+        entry = self.book.add("deadlock", key, lambda: self._orphan(wait, graph))
+        if isinstance(target, UnitFlag) and target.value == 1:
+            entry.cause = self.unphased
+        return entry
 
     def _orphan(self, wait: Wait, graph: WaitGraph) -> Diagnostic:
         instr, core = wait.instr, wait.blocked.core
@@ -98,10 +103,11 @@ class Deadlocks:
         match wait.blocked.waits_for:
             case Flag() as flag:
                 name = f"flag {flag.set_pipe.name} -> {flag.wait_pipe.name} {flag.event}"
+                often = "once" if flag.sets == 1 else f"{flag.sets} times"
                 how = "which nobody sets" + (" before it" if wait.later else "") if not flag.sets else (
-                    f"which is set {flag.sets} times; this is wait number {flag.waits + 1}"
+                    f"which is set {often}; this is wait number {flag.waits + 1}"
                 )  # fmt: skip
-                return f"{name}, {how}", near_miss.of_late_set(wait.later, instr) or near_miss.of_flag(flag)
+                return f"{name}, {how}", self._near_flag(wait, flag)
             case Counter() as counter if wait.absent:
                 group = f"the {wait_mode(instr).name} rendezvous on event id {instr.args[0]}"
                 return self._absent(group, wait), near_miss.of_meeting(self.counters, counter, instr)
@@ -118,7 +124,7 @@ class Deadlocks:
                 return f"{counter.name}: {given(counter)}", near_miss.of_counter(self.counters, counter, instr)
             case UnitFlag() as flag:
                 side = "a matmul with AccPhase.Final" if flag.value == 0 else "a store with STPhase.Final"
-                return f"{flag.name}, which only {side} turns; none is left", Hint()
+                return f"{flag.name}, which only {side} turns; none is left", near_miss.of_unit_flag(flag)
             case Mutex() as mutex if mutex.holder is not None:
                 holder = mutex.holder
                 return f"mutex {mutex.number}, which {words.pipe(holder)} holds and never unlocks", Hint(
@@ -127,6 +133,12 @@ class Deadlocks:
                     " every path that leads there",
                 )
         return "something that cannot happen any more", Hint()
+
+    def _near_flag(self, wait: Wait, flag: Flag) -> Hint:
+        state = self.counters.signals.flags.get(flag)
+        last = state.last_set if state is not None else None
+        late = near_miss.of_late_set(wait.later, wait.instr)
+        return late or near_miss.of_spent_flag(flag, last, wait.instr) or near_miss.of_flag(flag)
 
     def _absent(self, meeting: str, wait: Wait) -> str:
         ended = words.cores_text(wait.absent)

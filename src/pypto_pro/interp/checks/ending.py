@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pypto_pro.diag import Diagnostic, Severity, Span
 from pypto_pro.interp.checks import words
-from pypto_pro.interp.checks.book import Book, make
+from pypto_pro.interp.checks.book import Book, Entry, make
 from pypto_pro.interp.checks.counters import Counters
 from pypto_pro.interp.checks.deadlocks import Deadlocks
+from pypto_pro.interp.checks.hindsight import look_back
 from pypto_pro.interp.checks.races import Races
 from pypto_pro.interp.checks.signals import Signals
+from pypto_pro.interp.checks.uninitialised import ADD_UP
 from pypto_pro.interp.machine import Instr, Machine
 from pypto_pro.interp.result import RunResult
 from pypto_pro.interp.sync import Counter, Flag, Mutex, UnitFlag
@@ -33,10 +35,11 @@ class Ending:
         """Everything that can only be said now."""
         if result.stuck:
             self.book.drop(*SECONDARY)
-            Deadlocks(self.book, self.machine, self.counters).judge(result)
+            Deadlocks(self.book, self.machine, self.counters, self._unphased()).judge(result)
         else:
             self.counters.overflows(None)
             self._leftovers(result)
+        look_back(self.races.pairs.values(), self.counters)
         self._causes()
 
     def _causes(self) -> None:
@@ -52,6 +55,10 @@ class Ending:
                 if len(places) == 1 and not pair.reads and pair.second.site.span in places:
                     entry.cause = pair.entry
         undefined = {e.diagnostic.spans[0].labelled(""): e for e in self.book.of("uninitialised_read")}
+        for entry in self.book.of("stride_mismatch"):  # a sum that began with old bytes has a pitch of its own
+            first = undefined.get(entry.diagnostic.spans[0].labelled(""))
+            if first is not None and first.cause is None and first.diagnostic.help == ADD_UP:
+                entry.cause = first
         for entry in self.book.of("shape_mismatch"):  # the error says what came of it
             same = undefined.get(entry.diagnostic.spans[0].labelled(""))
             if same is not None and entry.diagnostic.severity is Severity.WARNING:
@@ -109,10 +116,15 @@ class Ending:
     def _unit_flag(self, flag: UnitFlag) -> None:
         if flag.source is not None:
             message = f"{flag.name} is still 1 at the end of the kernel: a sum was finished and never taken out"
-            self._left(flag.source, message, "finished", "give the last store of the region STPhase.Final")
+            entry = self._left(flag.source, message, "finished", "give the last store of the region STPhase.Final")
+            entry.cause = self._unphased()
 
-    def _left(self, instr: Instr, message: str, verb: str, mend: str) -> None:
-        self.book.add("leftover_flag", (instr.site.span, message), lambda: make(
+    def _unphased(self) -> Entry | None:
+        """The race of an exit without a phase, if there is one."""
+        return next(iter(self.races.unphased.values()), None)
+
+    def _left(self, instr: Instr, message: str, verb: str, mend: str) -> Entry:
+        return self.book.add("leftover_flag", (instr.site.span, message), lambda: make(
             "leftover_flag", message, instr.site.span.labelled(words.party(verb, instr)), help=mend,
             notes=("the next kernel on this core would start with it",),
             core=words.short(instr.core), pipes=(words.pipe(instr),),

@@ -11,7 +11,7 @@ from pypto_pro.analysis.order import LANES, Knowledge, Order, Release
 from pypto_pro.analysis.region_map import Cell
 from pypto_pro.diag import Diagnostic, Severity, Span
 from pypto_pro.enums import CoreKind, MemorySpace, PipeType
-from pypto_pro.interp.checks import words
+from pypto_pro.interp.checks import numbering, words
 from pypto_pro.interp.checks.advice import (
     UNREAD,
     barrier,
@@ -19,8 +19,8 @@ from pypto_pro.interp.checks.advice import (
     line_of,
     mend,
     next_round,
-    numbering,
     scope_of,
+    unphased,
     wrong_pipe,
 )
 from pypto_pro.interp.checks.blame import Blame
@@ -74,6 +74,8 @@ class Races:
         self.machine = machine
         self.order = order
         self.pairs: dict[tuple[Span, Span], Pair] = {}
+        self.unphased: dict[Span, Entry] = {}
+        """The first race of each exit that lacks the phase its accumulator was made with."""
         self.collisions: list[Collision] = []
         self.waits: dict[int, list[Instr]] = {}
         """The last cross-core waits each core issued."""
@@ -159,10 +161,16 @@ class Races:
             second.site.span.labelled(words.party("written", second, first.core)),
             first.site.span.labelled(words.party("written", first, second.core)),
             notes=(f"{self._where(found.first_cell, found.second_cell)}; harmless as long as the bytes are equal",
-                   *numbering(first, second)),
-            help="let one of them write, for example only the block or core with index 0",
+                   *numbering.same_work(first, second)),
+            help=self._numbered(first, second)
+            or "let one of them write, for example only the block or core with index 0",
             pipes=(words.pipe(second), words.pipe(first)), scope=scope_of(first, second),
         )  # fmt: skip
+
+    @staticmethod
+    def _numbered(first: Instr, second: Instr) -> str | None:
+        """The mend when both do the same work because of how their cores are counted."""
+        return numbering.work_help(first.core.machine) if numbering.same_work(first, second) else None
 
     # --- races ------------------------------------------------------------------------------------------------------
 
@@ -171,6 +179,10 @@ class Races:
         if self._is_reversed(first, first_cell, second, second_cell, what):
             first, first_cell, second, second_cell, what = second, second_cell, first, first_cell, TURNED[what]
         entry = self.book.add("race", key, lambda: self._describe(first, first_cell, second, second_cell, what))
+        taken = unphased(first, second)
+        if taken is not None:
+            whole = self.unphased.setdefault(taken.site.span, entry)
+            entry.cause = whole if whole is not entry else None
         self.pairs.setdefault((first.site.span, second.site.span), Pair(first, second, entry, what == "read"))
         if what == "read":
             self.blame.raced(second, entry)
@@ -221,8 +233,8 @@ class Races:
         return make(
             "race", message, *spans, *near,
             notes=(f"{self._shared(first, first_cell, second, second_cell)}; nothing orders {pair}", *notes,
-                   *numbering(first, second)),
-            help=mend(first, second, in_gm=store is GM),
+                   *numbering.same_work(first, second)),
+            help=self._numbered(first, second) or mend(first, second, in_gm=store is GM),
             severity=self._severity(first, first_cell, second, second_cell),
             core=words.short(second.core), pipes=(words.pipe(second), words.pipe(first)),
             scope=scope_of(first, second),

@@ -137,8 +137,8 @@ class ScalarCaches:
             calls += [f"pl.system.dcci before line {instr.site.span.line}"] if stale else []
             return make(
                 "coherence",
-                f"{words.short(writer.core)} writes {name}{by}, {words.short(instr.core)} {verb} it{to}, and no dcci"
-                f" lies between: {', '.join(missing)}",
+                f"{words.short(writer.core)} writes {name}{by}, {words.short(instr.core)} {verb} it{to}, and a dcci"
+                f" between them is missing: {', '.join(missing)}",
                 instr.site.span.labelled(words.party("read" if reads else "written", instr, writer.core)),
                 writer.site.span.labelled(words.party("written", writer, instr.core)),
                 notes=(f"{where}; the two are ordered, but each core has a data cache for scalar accesses, which"
