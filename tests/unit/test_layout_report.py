@@ -19,6 +19,7 @@ from pypto_pro.memory.advice import Advice, advise
 from pypto_pro.memory.check import check_layout
 from pypto_pro.memory.extract import design_of_kernel
 from pypto_pro.memory.plan_file import design_of, read_plan
+from pypto_pro.memory.problem import Wishes
 from pypto_pro.report.layout_edit import edited
 from pypto_pro.report.layout_json import layout_document
 from pypto_pro.report.layout_markdown import layout_markdown
@@ -204,7 +205,7 @@ def test_a_plan_is_written_into_a_kernel_with_helpers(kernel: str, tmp_path: Pat
     file.write_text((ROOT / kernel).read_text())
 
     def planned(file: Path) -> Advice:
-        return advise(design_of_kernel(kernel_ir(find_kernel(load_file(file)))))
+        return advise(design_of_kernel(kernel_ir(find_kernel(load_file(file)))), wishes=Wishes(proved=True))
 
     advice = planned(file)
     assert advice.before is not None

@@ -57,7 +57,7 @@ class Options:
 @click.option("--pin", "pins", multiple=True, metavar="NAME", help="A tile that keeps its address in the plan.")
 @click.option("--solver", type=click.Choice(("auto", "search", "cp-sat")), default="auto", help="Who plans.")
 @click.option("--diff", is_flag=True, help="Print only a patch with the planned addresses.")
-@click.option("--write", is_flag=True, help="Put the planned addresses into FILE.")
+@click.option("--write", is_flag=True, help="Put the planned addresses into FILE; plans as --proved does.")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="text", help="Form of the report.")
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @click.option("--svg", "svg_file", type=click.Path(dir_okay=False), help="Also draw the memory map into this file.")
@@ -75,7 +75,7 @@ def command(target: str, kernel: str | None, shapes: tuple[str, ...], keys: tupl
     """
     file, named = split_target(target)
     options = Options(file, kernel or named, Variant.of(keys, shapes), capacities, views, parallel, separate,
-                      not no_reuse, proved, scatter, pins, solver)  # fmt: skip
+                      not no_reuse, proved or write, scatter, pins, solver)  # fmt: skip
     if not planning and (diff or write or no_reuse or proved or scatter or separate or pins):
         raise click.UsageError("--diff, --write, --no-reuse, --proved, --scatter, --separate, --pin need --plan")
     design = load_design(options)
@@ -86,10 +86,13 @@ def command(target: str, kernel: str | None, shapes: tuple[str, ...], keys: tupl
         from pypto_pro.report.layout_svg import layout_svg
 
         Path(svg_file).write_text(layout_svg(report), encoding="utf-8")
+    refused = False
     if advice is not None and (diff or write):
-        apply_edit(file, advice, diff, write)
+        refused = not apply_edit(file, advice, diff, write)
+    if write and not proved and not no_reuse:
+        tell_left_out(design, replace(options, proved=False))
     severities = {f.severity for f in (advice or report).findings}
-    if "error" in severities or (strict and "warning" in severities):
+    if refused or "error" in severities or (strict and "warning" in severities):
         click.get_current_context().exit(1)
 
 
@@ -203,9 +206,12 @@ def show_text(report: LayoutReport, advice: Advice | None, output: str | None) -
         click.echo(text)
 
 
-def apply_edit(file: str, advice: Advice, diff: bool, write: bool) -> None:
-    """Print the plan as a patch, write it into the file, or both; name what needs a hand."""
-    from pypto_pro.report.layout_edit import edited, unified_diff
+def apply_edit(file: str, advice: Advice, diff: bool, write: bool) -> bool:
+    """Print the plan as a patch, write it into the file, or both; name what needs a hand.
+
+    False when it should be written but the file would not be correct as it stands then.
+    """
+    from pypto_pro.report.layout_edit import edited, obstacles, unified_diff
 
     source = Path(file).read_text(encoding="utf-8")
     result = edited(source, file, advice)
@@ -213,10 +219,24 @@ def apply_edit(file: str, advice: Advice, diff: bool, write: bool) -> None:
         click.echo(unified_diff(source, result.text, file), nl=False)
         for needed in advice.assumed:
             click.echo(f"to be added: {needed.diagnostic.message}", err=True)
-    if write:
+    found = obstacles(advice, result) if write else ()
+    if write and not found:
         Path(file).write_text(result.text, encoding="utf-8")
     for change in result.by_hand:
         click.echo(f"by hand, line {change.tile.line}: `{change.tile.name}` {change.text}", err=True)
+    for text in found:
+        click.echo(f"nothing written: {text}", err=True)
+    return not found
+
+
+def tell_left_out(design: Design, options: Options) -> None:
+    """Say on standard error how much more could be shared with orders that the kernel does not have yet."""
+    _, free = examine(design, options, planning=True)
+    if free is not None and free.assumed:
+        count = len(free.assumed)
+        pairs = "1 pair of slots" if count == 1 else f"{count} pairs of slots"
+        click.echo(f"not shared, since nothing orders it yet: {pairs}. `--plan` without --write lists what to add (L122);"
+                   " add that, then plan and write again", err=True)  # fmt: skip
 
 
 # --- values of options -----------------------------------------------------------------------------------------------

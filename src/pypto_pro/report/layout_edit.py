@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pypto_pro.diag import Span
+from pypto_pro.diag import Severity, Span
 from pypto_pro.memory.advice import Advice, Change
+from pypto_pro.memory.check import check_layout
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,25 @@ def edited(source: str, file: str, advice: Advice) -> Edited:
     for span, text in sorted(places, key=lambda p: (p[0].line, p[0].column), reverse=True):
         _replace(lines, span, text)
     return Edited("".join(lines), tuple(by_hand))
+
+
+def obstacles(advice: Advice, result: Edited) -> tuple[str, ...]:
+    """Why the edited file would not be a correct kernel as it stands; empty when it would."""
+    errors = [f for f in advice.findings if f.severity is Severity.ERROR]
+    if errors:
+        return tuple(f"the plan has an error: {f.diagnostic.message}" for f in errors)
+    if advice.assumed:
+        return tuple(f.diagnostic.message for f in advice.assumed)
+    stay = {c.tile.name: c.tile for c in result.by_hand if c.before is not None}
+    if not stay:
+        return ()
+    half = replace(advice.design, tiles=tuple(stay.get(t.name, t) for t in advice.design.tiles))
+    wrong = [f for f in check_layout(half, advice.report.chip).findings if f.severity is Severity.ERROR]
+    pins = " ".join(f"--pin {name}" for name in stay)
+    return tuple(
+        f"until the addresses above are changed by hand: {f.diagnostic.message}; `{pins}` plans around them"
+        for f in wrong
+    )  # fmt: skip
 
 
 def _is_same(a: str, b: str) -> bool:
