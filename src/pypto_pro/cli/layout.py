@@ -235,8 +235,8 @@ def tell_left_out(design: Design, options: Options) -> None:
     if free is not None and free.assumed:
         count = len(free.assumed)
         pairs = "1 pair of slots" if count == 1 else f"{count} pairs of slots"
-        click.echo(f"not shared, since nothing orders it yet: {pairs}. `--plan` without --write lists what to add (L122);"
-                   " add that, then plan and write again", err=True)  # fmt: skip
+        what = f"not shared, since nothing orders it yet: {pairs}. `--plan` without --write lists what to add (L122)"
+        click.echo(f"{what}; add that, then plan and write again", err=True)
 
 
 # --- values of options -----------------------------------------------------------------------------------------------
