@@ -326,7 +326,27 @@ def test_dtypes_that_are_left_open(tmp_path: Path, command: str) -> None:
         assert "fp32" in done.stdout.lower()
     wrong = run(command, str(file), "--key", "z=DT_FP32", *out)
     assert wrong.exit_code == 2
-    assert "names x, y, n, found z" in wrong.stderr
+    assert "`z` takes no dtype; `copy` has x, y, n, chosen as --key x=DT_FP16, --key y=DT_FP16" in wrong.stderr
+    wrong = run(command, str(file), "--key", "x=FP32", *out)
+    assert wrong.exit_code == 2
+    assert "`x` of `copy` takes a dtype: --key x=DT_FP16" in wrong.stderr
+
+
+@pytest.mark.parametrize("command", ["ir", "layout", "build"])
+def test_a_script_that_runs_its_kernels_on_import(tmp_path: Path, command: str) -> None:
+    text = Path(kernel_file(tmp_path)).read_text(encoding="utf-8")
+    shapes = ("--shape", "x=8x64", "--shape", "y=8x64")
+    out = ("--out", str(tmp_path / "out")) if command == "build" else ()
+    file = tmp_path / "script.py"
+    for end, code in (("assert 1 + 1 == 3, 'sums'", 2), ("raise SystemExit(1)", 2), ("raise SystemExit(0)", 0)):
+        file.write_text(f"{text}\n\ndef main():\n    {end}\n\n\nmain()\n", encoding="utf-8")
+        done = run(command, str(file), *shapes, *out)
+        assert done.exit_code == code
+        assert bool(done.stdout) is (code == 0)
+        if code:
+            line = len(text.splitlines()) + 4
+            assert f"line {line}, in main\n    {end}" in done.stderr
+            assert f"{file} does not load: line {line} raised " in done.stderr
 
 
 def test_what_a_file_prints_stays_out_of_the_answer(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import sys
+import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -74,13 +75,21 @@ class Variant:
         return cls(key or None, datatypes or None, dict(map(parse_shape, shapes)))
 
     def check(self, *kernels: JitKernel) -> None:
-        """ValueError for a choice among none: no kernel has a tiling key, or datatype variables."""
+        """ValueError for a choice among none, and for a dtype that is none or that no parameter takes."""
+        typed = {name: kernel for kernel in kernels if kernel.dtype_schema for name in kernel.dtype_schema.variables}
+        for name in self.key or ():
+            if name in typed and all(kernel.key_schema is None for kernel in kernels):
+                raise ValueError(f"`{name}` of `{typed[name].source.name}` takes a dtype: --key {name}=DT_FP16")
         names = " and ".join(f"`{kernel.source.name}`" for kernel in kernels)
         has = "has" if len(kernels) == 1 else "have"
         if self.key and all(kernel.key_schema is None for kernel in kernels):
             raise ValueError(f"{names} {has} no tiling key; --key {next(iter(self.key))} chooses nothing")
         if self.datatypes and all(kernel.dtype_schema is None for kernel in kernels):
             raise ValueError(f"{names} {has} no datatype variables; --key {next(iter(self.datatypes))} chooses nothing")
+        for name in self.datatypes or ():
+            if name not in typed:
+                each = ", ".join(f"--key {parameter}=DT_FP16" for parameter in typed)
+                raise ValueError(f"`{name}` takes no dtype; {names} {has} {', '.join(typed)}, chosen as {each}")
 
     def completed(self, kernel: JitKernel) -> Variant:
         """With what it leaves open: the first legal tiling key, and dtypes; standard error says what was taken."""
@@ -124,7 +133,8 @@ def usage_errors() -> Iterator[None]:
 def load(file: str) -> ModuleType:
     """The author's file, imported on device npu; what it prints goes to standard error, away from the answer.
 
-    What it raises on the way is shown as Python would, and ends with status 2.
+    What it raises on the way is shown as Python would, and ends with status 2. A file that ends itself with status 0
+    is a file like any other.
     """
     if not Path(file).is_file():
         raise click.UsageError(f"no file '{file}'")
@@ -136,6 +146,16 @@ def load(file: str) -> ModuleType:
             return load_file(file)
     except DiagnosticError:
         raise
-    except Exception as error:  # anything: it is the author's program
-        click.echo(describe(error, file) + f"{file} does not load", err=True)
+    except (Exception, SystemExit) as error:  # anything: it is the author's program
+        click.echo(describe(error, file) + f"{file} does not load{_where(error, file)}", err=True)
         click.get_current_context().exit(2)
+
+
+def _where(error: BaseException, file: str) -> str:
+    """The last line of the file itself that was running, and what keeps it from running here."""
+    path = str(Path(file).resolve())
+    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == path]
+    if not lines or isinstance(error, ImportError):
+        return ""
+    guard = 'what runs the kernels belongs under `if __name__ == "__main__":`, which is not run here'
+    return f": line {lines[-1]} raised {type(error).__name__}. Only its kernels are needed; {guard}"

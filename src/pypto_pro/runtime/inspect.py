@@ -21,7 +21,8 @@ from pypto_pro.runtime.jit import JitKernel
 def load_file(file: str | Path) -> ModuleType:
     """A Python file as a module that others can find (dataclasses with postponed annotations need that).
 
-    The file runs as on import, not as a script. FileNotFoundError, or what the file itself raises.
+    The file runs as on import, not as a script; one that ends itself with status 0 has run. FileNotFoundError, or what
+    the file itself raises.
     """
     path = Path(file).resolve()
     if not path.is_file():
@@ -35,7 +36,9 @@ def load_file(file: str | Path) -> ModuleType:
     sys.path.insert(0, str(path.parent))
     try:
         spec.loader.exec_module(module)
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, SystemExit) and error.code in (None, 0):
+            return module
         sys.modules.pop(path.stem, None)
         if before is not None:
             sys.modules[path.stem] = before
