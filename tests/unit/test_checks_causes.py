@@ -292,7 +292,9 @@ def one_id_for_two(
 
 
 def test_two_channels_on_one_id() -> None:
-    race = only(pypto_pro.check(one_id_for_two, np.ones((64, 64), np.float16), 0), "race")
+    report = pypto_pro.check(one_id_for_two, np.ones((64, 64), np.float16), 0)
+    race = only(report, "race")
+    assert "is used from several pipes in no fixed order" in str(report)
     assert any(n.startswith("event id 1 serves two channels from AIV0 to AIC: set on V (line") for n in race.notes)
     assert race.help == "give each of the two channels an event id of its own"
     assert pypto_pro.check(one_id_for_two, np.ones((64, 64), np.float16), 1).clean

@@ -29,7 +29,7 @@ class Cell:
     """
 
     __slots__ = (
-        "adders", "before", "clean", "facts", "flushed", "live", "near", "pitch", "readers", "region", "store",
+        "added", "adders", "before", "clean", "facts", "flushed", "live", "near", "pitch", "readers", "region", "store",
         "unread", "writer", "writer_agent", "writer_number", "written",
     )  # fmt: skip
 
@@ -55,6 +55,8 @@ class Cell:
         """Bytes between columns of boxes in the last write of a fractal tile."""
         self.written = False
         """Whether anything ever wrote it."""
+        self.added = False
+        """Whether anything ever added to it."""
         self.flushed = 0
         """Number of the cache clean that brought the scalar write in it to memory; 0: still in the writer's cache."""
         self.facts: Any = None

@@ -143,7 +143,7 @@ class Conflicts:
             if near.readers:
                 self._against(instr, know, cell, near, near.readers, "overwrite")
         fresh = cell.is_empty
-        cell.written = True
+        cell.added = True
         cell.adders[know.agent] = (instr.number, instr)
         if fresh:
             cell.appear()

@@ -126,6 +126,11 @@ class Counters:
         for sender in credit.senders:
             know.acquire(sender.mark, sender)
         state = self.state(credit.counter)
+        before = state.last_wait
+        if before is not None and before.pipe is not instr.pipe:
+            agent = before.core.index * LANES + before.site.lane
+            if know.of(agent) < before.number:
+                self.ambiguous.add(credit.counter.name)
         state.waits.setdefault(know.agent, []).append(instr.number)
         state.last_wait = instr
         node = instr.site.node

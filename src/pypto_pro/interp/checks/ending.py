@@ -19,6 +19,10 @@ SECONDARY = ("uninitialised_read", "lost_load", "unwritten_output", "stale_opera
 """Findings about data that mean little once a core never finished."""
 
 
+STORING = ("MTE3", "FIX")
+"""Pipes that write to GM."""
+
+
 class Ending:
     """Judges the end of a launch."""
 
@@ -54,7 +58,13 @@ class Ending:
             for pair in self.races.pairs.values():
                 if len(places) == 1 and not pair.reads and pair.second.site.span in places:
                     entry.cause = pair.entry
-        undefined = {e.diagnostic.spans[0].labelled(""): e for e in self.book.of("uninitialised_read")}
+        left = {e.diagnostic.spans[0].labelled(""): e for e in self.book.of("out_of_bounds")
+                if e.diagnostic.severity is not Severity.NOTE}  # fmt: skip
+        for entry in self.book.of("waw_hazard"):  # stores that leave their rows come into those of others
+            if entry.cause is None and entry.diagnostic.pipes[0] in STORING:
+                entry.cause = next((left[p] for s in entry.diagnostic.spans if (p := s.labelled("")) in left), None)
+        undefined = {e.diagnostic.spans[0].labelled(""): e for e in self.book.of("uninitialised_read")
+                     if e.diagnostic.severity is not Severity.NOTE}  # fmt: skip
         for entry in self.book.of("stride_mismatch"):  # a sum that began with old bytes has a pitch of its own
             first = undefined.get(entry.diagnostic.spans[0].labelled(""))
             if first is not None and first.cause is None and first.diagnostic.help == ADD_UP:

@@ -31,6 +31,7 @@ from pypto_pro.interp.checks.races import Races
 from pypto_pro.interp.checks.scalar_cache import ScalarCaches
 from pypto_pro.interp.checks.signals import Signals
 from pypto_pro.interp.checks.streams import StoreStreams
+from pypto_pro.interp.checks.sums import Sums
 from pypto_pro.interp.checks.thread_races import ThreadRaces
 from pypto_pro.interp.checks.touched import Memories, Touched
 from pypto_pro.interp.checks.uninitialised import Uninitialised, valueless, written_beside
@@ -98,6 +99,7 @@ class Checker(Observer):
         self.values = Values(self.book)
         self.call_values = CallValues(self.values)
         self.outputs = Outputs(self.book, machine, self.memories)
+        self.sums = Sums(self.book, machine, self.memories)
         self.alignment = Alignment(self.book)
         self.extents = Extents(self.book)
         self.mem_bars = MemBars(self.book)
@@ -126,6 +128,8 @@ class Checker(Observer):
             touched = plan.mark or self.memories.touched(plan, instr)
             if touched.to_gm and touched.reads:
                 self.outputs.issued(instr, site)
+            if touched.adds:
+                self.sums.issued(instr, touched)
 
     def started(self, instr: Instr) -> None:
         know = self.know[instr.pipe]
@@ -265,5 +269,6 @@ class Checker(Observer):
         self.races.settle_all()
         if result.finished:
             self.outputs.ended()
+            self.sums.ended()
             self.holes = self.outputs.holes()
         Ending(self.book, self.machine, self.signals, self.counters, self.races).judge(result)

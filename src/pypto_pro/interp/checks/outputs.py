@@ -12,9 +12,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pypto_pro.analysis.accesses import touches
-from pypto_pro.analysis.footprints import plain, runs, union, without
+from pypto_pro.analysis.footprints import end_of, plain, runs, union, without
 from pypto_pro.diag import Diagnostic
 from pypto_pro.interp.checks import words
 from pypto_pro.interp.checks.book import Book, make
@@ -23,6 +24,7 @@ from pypto_pro.interp.sites import OpSite, ShapeSite
 from pypto_pro.layouts import Region
 
 if TYPE_CHECKING:
+    from pypto_pro.analysis.region_map import Cell
     from pypto_pro.interp.checks.touched import Memories
     from pypto_pro.interp.machine import Instr, Machine
 
@@ -97,7 +99,7 @@ class Outputs:
         for region in suspect.regions:
             map_ = self.memories.of(GM, low).map
             for cell in map_.meeting(plain(region)):
-                if cell.written:
+                if cell.written or cell.added:
                     taken += runs(cell.region)
         return without(wanted, taken)
 
@@ -119,26 +121,66 @@ class Outputs:
         )  # fmt: skip
 
     def holes(self) -> list[str]:
-        """Written tensors with bytes that nobody wrote, one line each."""
+        """Tensors that nobody touched, and written ones with bytes that nobody wrote, one line each."""
         found = []
         for buffer in self.machine.buffers:
-            hole = self._hole(buffer)
-            if hole:
-                found.append(f"{hole} of {buffer.mem.size} bytes of `{buffer.name}` were not written")
+            if not buffer.mem.size:
+                continue
+            cells = self._cells(buffer)
+            if not cells:
+                found.append(f"`{buffer.name}` is never read or written")
+            elif buffer.mem.size <= LARGEST_BUFFER:
+                found += self._hole(buffer, cells)
         return found
 
-    def _hole(self, buffer: Buffer) -> int:
-        if not 0 < buffer.mem.size <= LARGEST_BUFFER:
-            return 0
+    def _cells(self, buffer: Buffer) -> list[Cell]:
+        """The regions that were touched in a buffer."""
+        low, high = buffer.address, buffer.address + buffer.mem.size
+        cells = dict.fromkeys(self.memories.of(GM, low).map.cells.values())
+        return [c for c in cells if c.region.start < high and end_of(c.region) > low]
+
+    @staticmethod
+    def _hole(buffer: Buffer, cells: list[Cell]) -> list[str]:
         low, high = buffer.address, buffer.address + buffer.mem.size
         plane = np.zeros(buffer.mem.size, np.bool_)
-        for cell in dict.fromkeys(self.memories.of(GM, low).map.cells.values()):
+        for cell in cells:
             region = cell.region
-            if cell.written and low <= region.start and region.start + (region.rows - 1) * region.pitch < high:
+            if (cell.written or cell.added) and low <= region.start and end_of(region) <= high:
                 np.ndarray(
                     (region.rows, region.row_bytes), np.bool_, plane.data, region.start - low, (region.pitch, 1)
                 )[...] = True
-        return int(plane.size - plane.sum()) if plane.any() else 0
+        missing = int(plane.size - plane.sum())
+        if not missing or missing == plane.size:
+            return []
+        where = holes_text(plane, buffer.row_bytes)
+        return [f"{missing} of {plane.size} bytes of `{buffer.name}` were not written: {where}"]
+
+
+def holes_text(plane: NDArray[np.bool_], row_bytes: int) -> str:
+    """Which rows of a tensor hold bytes that are False, and which bytes of them when it is the same in each."""
+    if not row_bytes or plane.size % row_bytes:
+        return f"bytes {words.listed(runs_of(~plane))}"
+    rows = plane.reshape(-1, row_bytes)
+    lacking = (~rows).any(axis=-1).reshape(-1)
+    first = ~rows[lacking][0]
+    where = f"rows {listed_rows(runs_of(lacking))}"
+    if first.all() and not rows[lacking].any():
+        return where
+    alike = bool((~rows[lacking] == first).all())
+    return f"bytes {words.listed(runs_of(first))} of each of {where}" if alike else f"parts of {where}"
+
+
+def runs_of(flags: NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """Half-open ranges of the positions that are True."""
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], flags, [False])).astype(np.int8)))
+    return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
+
+
+def listed_rows(ranges: list[tuple[int, int]]) -> str:
+    """Half-open ranges of rows, the first few of them."""
+    more = len(ranges) - words.MAX_RUNS
+    text = ", ".join(f"{a}..{b}" for a, b in ranges[: words.MAX_RUNS])
+    return text + (f" and {more} more runs" if more > 0 else "")
 
 
 def stale(set_at: tuple[ShapeSite, tuple[int, ...]], instr: Instr) -> bool:
