@@ -11,20 +11,23 @@ MOST = 256
 
 
 class Task:
-    """Work for a helper: claimed by the thread that begins it, or by the one that calls it off."""
+    """Work for a helper: it belongs to the thread that begins it, or to the one that calls it off.
 
-    __slots__ = ("_claim", "_over", "error", "work")
+    A signal handler may interrupt the latter anywhere: asking once more gives the same answer.
+    """
+
+    __slots__ = ("_over", "_owner", "error", "work")
 
     def __init__(self, work: Callable[[], object]) -> None:
         self.work = work
         self.error: BaseException | None = None
-        self._claim = threading.Lock()
+        self._owner: dict[str, str] = {}
         self._over = threading.Lock()
         self._over.acquire()
 
     def begin(self) -> None:
         """Do it, unless it was called off."""
-        if not self.call_off():
+        if self._owner.setdefault("is", "helper") != "helper":
             return
         try:
             self.work()
@@ -35,7 +38,7 @@ class Task:
 
     def call_off(self) -> bool:
         """Whether nobody has begun it; nobody will then."""
-        return self._claim.acquire(blocking=False)
+        return self._owner.setdefault("is", "caller") == "caller"
 
     def wait(self) -> BaseException | None:
         """Wait until a task that was begun is over; what it raised."""
@@ -73,11 +76,9 @@ class _Pool:
 _pool = _Pool()
 
 
-def submit(work: Callable[[], object]) -> Task:
+def submit(task: Task) -> None:
     """Hand work to a helper thread."""
-    task = Task(work)
     _pool.submit(task)
-    return task
 
 
 def _forget_threads() -> None:

@@ -15,19 +15,18 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pypto_pro.diag.errors import ArgumentError
 from pypto_pro.enums import CoreKind, MemorySpace
 from pypto_pro.ir.launch import BufferValue, Launch, TilingValue
 from pypto_pro.ir.nodes import Var
 from pypto_pro.ir.types import PtrType, ScalarType, TensorType
-from pypto_pro.native import background, frames
+from pypto_pro.native import arenas, background, frames
+from pypto_pro.native.arenas import Words
 from pypto_pro.native.executable import Executable
 from pypto_pro.native.frames import (
     CORE,
@@ -47,7 +46,8 @@ if TYPE_CHECKING:
     from pypto_pro.native.program import Site
     from pypto_pro.native.vector_unit import VectorUnit
 
-Words = NDArray[np.int64]
+KEPT_RUNS = 4
+"""Memories of launches one kernel keeps for its next ones."""
 SHORT_SECONDS = 150e-6
 """A launch shorter than this is not worth waking other threads for."""
 SLOW_CYCLES = 400_000
@@ -74,25 +74,6 @@ def thread_count() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-# --- arenas -----------------------------------------------------------------------------------------------------------
-
-_arenas: list[Words] = []
-_KEPT = 64
-
-
-def take_arena() -> Words:
-    """On-chip memory of one block, from the free list or new (pages appear when touched)."""
-    try:
-        return _arenas.pop()
-    except IndexError:
-        return np.zeros(frames.ARENA_BYTES // WORD, np.int64)
-
-
-def give_arenas(arenas: Sequence[Words]) -> None:
-    """Back to the free list."""
-    _arenas.extend(arenas[: max(0, _KEPT - len(_arenas))])
-
-
 # --- one launch -----------------------------------------------------------------------------------------------------
 
 
@@ -111,7 +92,11 @@ class Run:
         self.n_units = 0
         self.error: BaseException | None = None
         self.warnings: dict[tuple[str, int, str], tuple[Site, str, type[Warning]]] = {}
-        self.condition = threading.Condition()
+        self.lock = threading.RLock()  # entered as it is: a signal cannot come between taking and holding it
+        self.condition = threading.Condition(self.lock)
+        self.started: list[background.Task] = []
+        self.reusable = False
+        """Whether it is whole: an interrupt may leave it half prepared."""
         self.sleeping = 0
         self.workers = 0
         self.finished = False
@@ -160,6 +145,7 @@ class Run:
             self._set("states", self.states.ctypes.data)
             self._set("n_states", blocks)
         self.error, self.finished, self.sleeping = None, False, 0
+        self.started.clear()
         self.told[:] = 0
         self.warnings.clear()
 
@@ -188,7 +174,7 @@ class Run:
         self.n_units = units
         self._set("units", self.units.ctypes.data)
         self._set("unit_bytes", size)
-        self.arenas += [take_arena() for _ in range(units - len(self.arenas))]
+        self.arenas += [arenas.take() for _ in range(units - len(self.arenas))]
         for k in range(units):
             base = self.units.ctypes.data + k * size
             self._unit_word(k, UNIT["arena"], self.arenas[k].ctypes.data)
@@ -226,6 +212,7 @@ class Run:
 
     def execute(self, launch: Launch, threads: int) -> None:
         """Run to the end. Raises what a callback raised, KeyboardInterrupt, or StuckError."""
+        self.reusable = False
         plan, blocks = self.executable.plan, launch.block_dim
         workers = max(1, min(threads, blocks))
         units = blocks if plan.parking else workers
@@ -241,53 +228,56 @@ class Run:
             self._hook, sys.unraisablehook = sys.unraisablehook, self._hear
         _running.add(self)
         try:
-            self._run_workers(workers)
+            self._finish_workers(workers)
         finally:
             _running.discard(self)
             if main:
                 sys.unraisablehook = self._hook
+        self.reusable = True
         self._conclude()
 
+    def _finish_workers(self, workers: int) -> None:
+        """Run; no helper works on the launch any more when it returns, whatever signal handlers raise meanwhile."""
+        began, interrupt = time.perf_counter(), None
+        while True:
+            try:
+                if interrupt is None:
+                    self._run_workers(workers)
+                else:
+                    self._cancel(interrupt)
+                self._join()
+                break
+            except BaseException as raised:
+                interrupt = raised
+        self.executable.last_seconds = (time.perf_counter() - began) * (1 + len(self.started))
+
     def _run_workers(self, workers: int) -> None:
-        began, plan = time.perf_counter(), self.executable.plan
+        plan = self.executable.plan
         short = self.executable.last_seconds < SHORT_SECONDS and not plan.parking
         first = 1 if short else workers
         self._set("slow_cycles", SLOW_CYCLES if first < workers else 0)
         self.workers = 1
-        started = self._start(range(1, first))
-        if self._own_work() == RUN_WAKE:
+        self._start(range(1, first))
+        if self._work(0) == RUN_WAKE:
             self._set("slow_cycles", 0)
-            started = self._start(range(1, workers))
-            self._own_work()
-        self._join(started)
-        self.executable.last_seconds = (time.perf_counter() - began) * (1 + len(started))
+            self._start(range(1, workers))
+            self._work(0)
 
-    def _start(self, numbers: range) -> list[background.Task]:
-        return [background.submit(partial(self._help, number)) for number in numbers]
+    def _start(self, numbers: range) -> None:
+        for number in numbers:
+            self.started.append(background.Task(partial(self._help, number)))
+            background.submit(self.started[-1])
 
-    def _join(self, started: list[background.Task]) -> None:
+    def _join(self) -> None:
         """Wait for helpers that have begun; the others are not needed any more."""
-        for helper in started:
-            while not helper.call_off():
-                try:
-                    failed = helper.wait()
-                    if failed is not None:
-                        self._cancel(failed)
-                    break
-                except BaseException as interrupt:
-                    self._cancel(interrupt)
-
-    def _own_work(self) -> int:
-        """The calling thread as worker 0; what a signal handler raises between two runs ends the launch, too."""
-        try:
-            return self._work(0)
-        except BaseException as interrupt:
-            self._cancel(interrupt)
-            return RUN_CANCELLED
+        for helper in self.started:
+            failed = None if helper.call_off() else helper.wait()
+            if failed is not None:
+                self._cancel(failed)
 
     def _help(self, number: int) -> int:
         """A thread of the pool as a worker, unless it comes too late."""
-        with self.condition:
+        with self.lock:
             if self.finished:
                 return RUN_FINISHED
             self.workers += 1
@@ -311,12 +301,12 @@ class Run:
                 return status
 
     def _wake(self) -> None:
-        with self.condition:
+        with self.lock:
             self._set("wake_epoch", self._get("epoch"))
             self.condition.notify_all()
 
     def _finish(self) -> None:
-        with self.condition:
+        with self.lock:
             self.finished = True
             self.condition.notify_all()
 
@@ -325,7 +315,7 @@ class Run:
 
         The last worker awake decides: run ahead if that was not tried, else the launch is stuck.
         """
-        with self.condition:
+        with self.lock:
             if self.finished:
                 return RUN_FINISHED
             epoch = self._get("epoch")
@@ -371,7 +361,7 @@ class Run:
         if self.error is None:
             self.error = error
         self._set("cancel", 1)
-        with self.condition:
+        with self.lock:
             self.finished = True
             self.condition.notify_all()
 
@@ -486,9 +476,9 @@ def launch(executable: Executable, request: Launch, threads: int | None = None) 
     try:
         run.execute(request, threads or thread_count())
     finally:
-        if len(executable.idle) < 4:
+        if run.reusable and len(executable.idle) < KEPT_RUNS:
             executable.idle.append(run)
-        else:
-            give_arenas(run.arenas)
+        elif run.reusable:
+            arenas.give(run.arenas)
 
 

@@ -268,6 +268,13 @@ class OpEntry:
     node: str | None = None  # constructs and sync: the IR node that represents it
     facets: dict[str, Facet] = field(default_factory=dict)
 
+    @property
+    def origin(self) -> tuple[str, int]:
+        """Where it is defined: the module and line of its meaning."""
+        if self.meaning is None:
+            return self.family, 0
+        return self.meaning.__module__, self.meaning.__code__.co_firstlineno
+
     def _facet(self, name: str) -> Callable[[Facet], OpEntry]:
         def add(body: Facet) -> OpEntry:
             if name in self.facets:
@@ -390,9 +397,12 @@ _TABLE: dict[str, OpEntry] = {}
 
 
 def register(entry: OpEntry) -> OpEntry:
-    """Put an entry into the table under its name and its aliases."""
+    """Put an entry into the table under its name and its aliases.
+
+    A family whose import was interrupted is imported anew, and its entries take the places of the ones before.
+    """
     for name in (entry.name, *entry.aliases):
-        if name in _TABLE:
+        if name in _TABLE and _TABLE[name].origin != entry.origin:
             raise ValueError(f"{name} is defined twice")
         _TABLE[name] = entry
     return entry
