@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pypto_pro.audit.machine import Arguments, BudgetExceeded, PathEnds
 from pypto_pro.audit.parameters import ParameterKind, Parameters
 from pypto_pro.audit.source import Source
-from pypto_pro.audit.state import Exit
-from pypto_pro.audit.trace import Event
+from pypto_pro.audit.state import Count, Exit, join_states
+from pypto_pro.audit.trace import Allocation, Event, Launch
 from pypto_pro.audit.values import OPAQUE, ClassValue, Func, Method, Partial, Value, options
 
 _ROUNDS = 5  # evidence about parameters: each round can decide at least one more
@@ -28,6 +28,8 @@ class Interpretation:
     finished: bool = True  # false when the budget ran out
     resolved: bool = True  # false when the name holds nothing that can be followed
     limits: list[str] = field(default_factory=list)
+    kept: frozenset[str] = frozenset()
+    """Allocation sites whose tensor of one call is what a later call launches on."""
 
 
 class Interpreter(Parameters):
@@ -119,7 +121,30 @@ def interpret(imported: Interpreter, wrapper: str) -> Interpretation:
         if merged == known or not result.finished:
             break
         known = merged
+    result.kept = _kept_for_later(imported, wrapper, known, result)
     return result
+
+
+def _kept_for_later(
+    imported: Interpreter, wrapper: str, known: dict[str, str], first: Interpretation
+) -> frozenset[str]:
+    """What a second call launches on of the first call's allocations: those left where they outlive it."""
+    made = {e.site for e in first.events if isinstance(e, Allocation)}
+    left = join_states([leave.state for leave in first.exits])
+    if not made or left is None or not first.finished:
+        return frozenset()
+    machine, older = first.machine, imported.state
+    machine.state = left
+    names = [value for frame in older.frames for value in left.frames.get(frame, {}).values()]
+    objects = [value for key in older.heap if key in left.heap for value in left.heap[key].elements()]
+    if made.isdisjoint(machine.sources_of(*names, *objects)):
+        return frozenset()
+    again = imported.call_round(known)
+    again.state, again._keys, again.call = left.fork(), dict(machine._keys), "again:"
+    again.state.count = Count()
+    second = again.run_wrapper(wrapper)
+    launches = [e for e in second.events if isinstance(e, Launch)]
+    return again.sources_of(*(value for launch in launches for _, value in launch.arguments)) & made
 
 
 def _anchor(node: ast.AST) -> ast.expr:

@@ -147,7 +147,7 @@ class LibraryCalls(BuiltinCalls):
             tensor = self.tensor_in(value)
             if tensor is not None:
                 self.hit("W110", node, tensor, f": the data of `{tensor.label}` become a size", "__index__")
-        site = f"empty:{self.stable_key('empty', node)}"
+        site = f"empty:{self.call}{self.stable_key('empty', node)}"
         self.note(Allocation(node, self.chain, site))
         self.called(node, node.func if isinstance(node, ast.Call) else node, "allowed")
         return Tensor("empty", self.source.expression(node), frozenset((site,)), node)

@@ -104,6 +104,7 @@ class Machine:
         self.limits: dict[str, None] = {}
         self.steps = 0
         self.importing = True
+        self.call = ""  # told apart in the names of allocation sites when a wrapper is called a second time
         self.launched_before = False  # in a caller of the function being interpreted
         self.deferred: dict[str, list[Event]] = {}
         self.scopes: dict[int, Scope] = {0: Scope("module", None)}

@@ -12,6 +12,8 @@ from pypto_pro.audit.source import Source
 from pypto_pro.audit.trace import Allocation, Chain, Launch
 from pypto_pro.audit.values import Kernel, Tensor, options
 
+KEPT_HELP = "allocate the output in every call, or let the caller hand it in (`out=`)"
+
 
 @dataclass
 class Reached:
@@ -23,6 +25,7 @@ class Reached:
     parameters: list[str] = field(default_factory=list)
     written: bool = False
     returned: bool = False
+    kept: bool = False  # for later calls, which launch on it
     launched_unseen: bool = False  # handed to a launch whose kernel the audit does not see
 
 
@@ -47,6 +50,8 @@ def trace_allocations(result: Interpretation, source: Source) -> dict[str, Reach
         machine.state = leave.state
         for site in machine.sources_of(leave.value) & reached.keys():
             reached[site].returned = True
+    for site in result.kept & reached.keys():
+        reached[site].kept = True
     return reached
 
 
@@ -64,13 +69,16 @@ def check_outputs(
         if why is not None:
             message = f"`{entry.name}`, from `torch.empty`, is no declared output: {why}"
             found.append(
-                make_finding(source, "W109", entry.node, message, chain=entry.chain, subject=entry.name, label=why)
-            )
+                make_finding(source, "W109", entry.node, message, chain=entry.chain, subject=entry.name, label=why,
+                             help_text=KEPT_HELP if entry.kept else None)
+            )  # fmt: skip
     return found
 
 
 def undeclared(entry: Reached, named: frozenset[str]) -> str | None:
     """Which half of the condition fails; None for a declared output."""
+    if entry.kept:
+        return "kept for later calls, whose launch overwrites what earlier callers still hold"
     if named & set(entry.parameters):
         return None
     if not entry.parameters and not entry.launched_unseen:
