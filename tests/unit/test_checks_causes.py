@@ -89,6 +89,39 @@ def test_a_divided_index_is_not_blamed() -> None:
     assert pypto_pro.check(divided_and_short[None, 1], y, 1).clean
 
 
+@pl.jit(auto_mutex=False)
+def races_in_uneven_rounds(
+    y: Y, ok: pl.DT_INT32
+):
+    p = pl.make_tile(pl.TileType(shape=[16, 64], dtype=F32), addr=0)
+    b = pl.get_block_idx()
+    with pl.section_cube():
+        c = pl.make_tile(pl.TileType(shape=[32, 64], dtype=F32, target_memory=ACC), addr=0)
+        for w in pl.range(b, y.shape[0], pl.get_block_num()):
+            pl.move(p, c, acc_to_vec_mode=pl.AccToVecMode.DualModeSplitM)
+            pl.system.set_cross_core(pipe=FIX, event_id=0)
+    with pl.section_vector():
+        v = b
+        if ok == 1:
+            v = b // pl.get_subblock_num()
+        for w in pl.range(v, y.shape[0], pl.get_block_num()):
+            pl.system.wait_cross_core(pipe=MTE3, event_id=0)
+            pl.store(y, p, [w, pl.get_subblock_idx(), 0, 0])
+            pl.system.set_cross_core(pipe=MTE3, event_id=1)
+
+
+def test_a_race_of_cores_in_uneven_rounds() -> None:
+    def races(ok: int) -> list[Diagnostic]:
+        report = pypto_pro.check(races_in_uneven_rounds[None, 1], np.zeros((5, 2, 16, 64), np.float32), ok)
+        return [f for f in report.findings if f.kind == "race"]
+
+    uneven, even = races(0), races(1)
+    assert uneven
+    assert even
+    assert all(any("runs different rounds on the two vector cores" in n for n in f.notes) for f in uneven)
+    assert not any("get_block_idx" in n for f in even for n in f.notes)
+
+
 # --- a flag that is set before the loop only --------------------------------------------------------------------------
 
 

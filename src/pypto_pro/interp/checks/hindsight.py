@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -55,7 +56,7 @@ def look_back(pairs: Iterable[Pair], counters: Counters) -> None:
         first, second = pair.first, pair.second
         if first.core.block == second.core.block and first.core.kind is not second.core.kind:
             _shared_id(pair, counters)
-            _uneven(pair)
+            _uneven(pair, counters)
 
 
 def _shared_id(pair: Pair, counters: Counters) -> None:
@@ -86,12 +87,14 @@ def channels(counters: Counters, sender: Core, receiver: Core) -> list[Channel]:
     ]  # fmt: skip
 
 
-def _uneven(pair: Pair) -> None:
-    """A matrix core and a vector core of a block that are in different rounds, as both count blocks differently."""
-    machine = pair.first.core.machine
-    line = numbering.uneven_loop(machine)
-    said = pair.entry.diagnostic
-    if line is not None and CoreKind.VECTOR in (pair.first.core.kind, pair.second.core.kind):
-        pair.entry.diagnostic = replace(
-            said, notes=(*said.notes, numbering.uneven_note(line)), help=numbering.uneven_help(line)
-        )
+def _uneven(pair: Pair, counters: Counters) -> None:
+    """The two vector cores of the block signalled differently often, in a loop that counts blocks by vector cores."""
+    core = pair.first.core
+    signals = Counter[int]()
+    for sent in counters.sent.values():
+        if sent.core.block == core.block and sent.core.kind is CoreKind.VECTOR:
+            signals[sent.core.sub] += sent.count
+    line = numbering.uneven_loop(core.machine) if signals[0] != signals[1] else None
+    if line is not None:
+        said = pair.entry.diagnostic
+        pair.entry.diagnostic = replace(said, notes=(*said.notes, numbering.uneven_note(line)))
