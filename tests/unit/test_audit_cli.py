@@ -277,3 +277,52 @@ def test_a_file_without_wrappers_is_not_called_ok(tmp_path: Path) -> None:
     result = call(file)
     assert result.exit_code == 0
     assert f"{file}: nothing to audit (plain mode): 0 findings" in result.output
+
+
+LAUNCHER = """\
+import torch
+HEAD
+def copy_op(x):MARK
+    y = torch.empty(x.shape, dtype=x.dtype, device=x.device)
+    k[None, 2](x, y)
+    return y
+"""
+KERNEL = """\
+import pypto_pro.language as pl
+@pl.jit
+def k(x: pl.Tensor[[8, 64], pl.DT_FP32], y: pl.Tensor[[8, 64], pl.DT_FP32]):
+    pl.store(y, t, [0, 0])
+"""
+
+
+@pytest.mark.parametrize("head", [KERNEL, "from kernels import k"])
+def test_launchers_that_nobody_audited_fail_a_gate(head: str, tmp_path: Path) -> None:
+    file = tmp_path / "op.py"
+    text = LAUNCHER.replace("HEAD", head)
+    file.write_text(text.replace("MARK", ""), encoding="utf-8")
+    result = call(file)
+    assert result.exit_code == 1
+    assert "warning[W119]: `copy_op` cannot be decided: it launches a kernel and was not audited" in result.output
+    assert "help: `--all-launchers` or `--wrapper copy_op` audits it" in result.output
+    assert (
+        f"{file}: no wrapper found; `copy_op` launches a kernel; audit what launches with `--all-launchers`"
+        in result.output
+    )
+    assert f"{file}: unproven (plain mode): 0 findings, 1 unproven" in result.output
+    assert json.loads(call(file, "--json").output)["verdict"] == "unproven"
+    assert call(file, "--allow-unproven").exit_code == 0
+    assert call(file, "--samples").exit_code == 0, "a study sample has drivers only"
+    file.write_text(text.replace("MARK", "  # pypto: driver"), encoding="utf-8")
+    assert call(file).exit_code == 0
+
+
+def test_a_launcher_that_is_audited_passes_or_fails_by_itself(tmp_path: Path) -> None:
+    file = tmp_path / "op.py"
+    text = LAUNCHER.replace("HEAD", KERNEL)
+    file.write_text(text.replace("MARK", ""), encoding="utf-8")
+    assert call(file, "--all-launchers").exit_code == 0
+    assert call(file, "--wrapper", "copy_op").exit_code == 0
+    file.write_text(text.replace("MARK", "  # pypto: wrapper"), encoding="utf-8")
+    assert call(file).exit_code == 0
+    file.write_text(text.replace("MARK", "").replace("return y\n", "return y * 2\n"), encoding="utf-8")
+    assert call(file, "--all-launchers").exit_code == 1

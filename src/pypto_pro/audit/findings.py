@@ -137,5 +137,6 @@ def unproven_diagnostic(use: UnprovenUse) -> Diagnostic:
         severity=Severity.WARNING,
         message=f"`{use.expression}` cannot be decided: {use.why}",
         spans=(use.span,) if use.span else (),
-        help=f"annotate `{use.subject}` (torch.Tensor, int, ...), or settle it with `--run`" if use.subject else None,
+        help=use.help
+        or (f"annotate `{use.subject}` (torch.Tensor, int, ...), or settle it with `--run`" if use.subject else None),
     )

@@ -46,13 +46,14 @@ class Finding:
 
 @dataclass(frozen=True)
 class UnprovenUse:
-    """An operator on a value of unknown kind."""
+    """An operator on a value of unknown kind, or a function that launches in a file without a wrapper."""
 
     line: int
     expression: str
     subject: str
     why: str
     span: Span | None = field(default=None, metadata={"json": False})
+    help: str | None = field(default=None, metadata={"json": False})
 
 
 @dataclass(frozen=True)
@@ -194,6 +195,7 @@ class Report:
     functions: tuple[FunctionRole, ...]
     kb_usage: Any = None
     allow_unproven: bool = field(default=False, metadata={"json": False})
+    unaudited: tuple[UnprovenUse, ...] = field(default=(), metadata={"json": False})
 
     def all_findings(self) -> list[Finding]:
         """Findings of the file and of every wrapper, by line and column; one place is listed once."""
@@ -203,8 +205,9 @@ class Report:
         return sorted(seen.values(), key=lambda f: f.order)
 
     def all_unproven(self) -> list[UnprovenUse]:
-        """Unproven uses of every wrapper, by line."""
-        return sorted({u: None for w in self.wrappers for u in w.unproven}, key=lambda u: (u.line, u.expression))
+        """Unproven uses of every wrapper, by line, and launchers nobody looked at where there is no wrapper."""
+        found = dict.fromkeys((*self.unaudited, *(u for w in self.wrappers for u in w.unproven)))
+        return sorted(found, key=lambda u: (u.line, u.expression))
 
     def judge(self) -> None:
         """Set verdict and main failure class."""

@@ -71,7 +71,7 @@ def select(
     """Decide the role of every function; the first rule that fits wins."""
     roles: dict[str, Role] = {}
     device = _device_only(source)
-    launchers = launching_functions(source)
+    launchers = launching_functions(source) | _launching_imported(source)
     for name, node in source.functions.items():
         roles[name] = _role(source, name, node, mode, wrappers, drivers, device, launchers)
     for name in _assigned_wrappers(source, mode, wrappers):
@@ -181,6 +181,20 @@ def launching_functions(source: Source) -> frozenset[str]:
     return frozenset(
         n for n, node in source.functions.items() if not kernel_decorator(node) and _launches(node, kernels)
     )
+
+
+def _launching_imported(source: Source) -> frozenset[str]:
+    """Functions that call a name of another file the way only kernels are called: `kernel[stream, blocks](...)`."""
+    imported = {
+        alias.asname or alias.name for s in source.tree.body if isinstance(s, ast.ImportFrom) for alias in s.names
+    }
+    found = set()
+    for name, node in source.functions.items():
+        for part in ast.walk(node):
+            match part:
+                case ast.Call(func=ast.Subscript(value=ast.Name(id=kernel), slice=ast.Tuple())) if kernel in imported:
+                    found.add(name)
+    return frozenset(found)
 
 
 def _launches(node: FunctionNode, kernels: set[str]) -> bool:

@@ -87,9 +87,23 @@ def audit(text: str, filename: str, options: Options) -> Report:
         tuple(sorted(found, key=lambda f: f.order)),
         _function_table(source, selection, entered),
         allow_unproven=options.allow_unproven,
+        unaudited=() if wrappers or mode != "plain" else _unaudited(source, selection),
     )
     report.judge()
     return report
+
+
+def _unaudited(source: Source, selection: Selection) -> tuple[UnprovenUse, ...]:
+    """The functions that launch, of a file in which no function is taken for a wrapper: nothing is known of them."""
+    found = []
+    for name in (name for name, role in selection.roles.items() if role.role == "launcher"):
+        node = source.functions[name]
+        span = replace(source.span(node, "launches a kernel"), end_line=node.lineno, end_column=0)
+        why = "it launches a kernel and was not audited, since no function of the file is taken for a wrapper"
+        marks = "`# pypto: wrapper` or `# pypto: driver` on its line says what it is"
+        advice = f"`--all-launchers` or `--wrapper {name}` audits it; {marks}"
+        found.append(UnprovenUse(node.lineno, name, name, why, span, advice))
+    return tuple(found)
 
 
 def parse(text: str, filename: str) -> Source:

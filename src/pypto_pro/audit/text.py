@@ -26,7 +26,10 @@ def render_report(report: Report, *, color: bool | None = None) -> str:
         parts.append(render(shown, color=color))
     parts += ["\n".join(_wrapper_block(report, wrapper)) for wrapper in report.wrappers]
     if not report.wrappers:
-        parts.append(f"{report.file}: no wrapper found; name one with `--wrapper`, or mark it `# pypto: wrapper`")
+        launchers = ", ".join(f"`{use.subject}`" for use in report.unaudited)
+        which = f"; {launchers} launch{'es' if len(report.unaudited) == 1 else ''} a kernel" if launchers else ""
+        ways = "audit what launches with `--all-launchers`, name one with `--wrapper`, or mark it `# pypto: wrapper`"
+        parts.append(f"{report.file}: no wrapper found{which}; {ways}")
     if report.kb_usage is not None:
         parts.append("\n".join(_record_block(report)))
     if report.functions:
@@ -100,7 +103,7 @@ def _role_table(report: Report) -> list[str]:
 
 def _how_far(report: Report) -> list[str]:
     found, open_uses = len(report.all_findings()), len(report.all_unproven())
-    verdict = report.verdict if report.wrappers or found else "nothing to audit"
+    verdict = report.verdict if report.wrappers or found or report.unaudited else "nothing to audit"
     summary = f"{report.file}: {verdict} ({report.mode} mode): {counted(found, 'finding')}"
     summary += f", {open_uses} unproven" if open_uses else ""
     summary += f", main class {report.main_category}" if report.main_category else ""
