@@ -165,6 +165,31 @@ def test_a_set_missing_in_the_loop() -> None:
 
 
 @pl.jit(auto_mutex=False)
+def credit_before_the_loop(x: pl.Tensor[[64, 64], F32], ok: pl.DT_INT32):
+    with pl.section_cube():
+        for w in pl.range(3):
+            pl.system.wait_cross_core(pipe=FIX, event_id=1)
+            pl.system.set_cross_core(pipe=FIX, event_id=0)
+        if ok == 1:
+            pl.system.wait_cross_core(pipe=FIX, event_id=1)
+    with pl.section_vector():
+        pl.system.set_cross_core(pipe=V, event_id=1)
+        for w in pl.range(3):
+            pl.system.wait_cross_core(pipe=V, event_id=0)
+            if ok == 1:
+                pl.system.set_cross_core(pipe=V, event_id=1)
+
+
+def test_a_credit_missing_in_the_loop() -> None:
+    x = np.zeros((64, 64), np.float32)
+    stuck = only(pypto_pro.check(credit_before_the_loop, x, 0), "deadlock")
+    assert stuck.notes[0].startswith("it waits in every round of its loop, and no set that reaches it stands in a loop")
+    assert stuck.help is not None
+    assert stuck.help.startswith("set_cross_core(event_id=1) in the loop of the sender as well")
+    assert pypto_pro.check(credit_before_the_loop, x, 1).clean
+
+
+@pl.jit(auto_mutex=False)
 def wrong_pipe_named(x: pl.Tensor[[64, 64], F32], ok: pl.DT_INT32):
     with pl.section_vector():
         if ok == 1:

@@ -184,6 +184,25 @@ def test_columns_nobody_writes() -> None:
 
 
 @pl.jit
+def heads_left_out(y: ROWS, last: pl.DT_INT32):
+    with pl.section_vector():
+        t = vec(0)
+        pl.expands(t, 1.0)
+        for b in pl.range(4):
+            for s in pl.range(0, 40, 8):
+                for n in pl.range(3):
+                    if (b > 0) or (n != last):
+                        pl.store(y, t, [b, s, n, 0], order=[1, 3])
+
+
+def test_a_window_of_a_tensor_nobody_writes() -> None:
+    y = np.zeros((4, 40, 3, 64), np.float32)
+    told = str(pypto_pro.check(heads_left_out, y, 2))
+    assert "10240 of 122880 bytes of `y` were not written: [0..1, 0..40, 2..3, 0..64]" in told
+    assert "not written" not in str(pypto_pro.check(heads_left_out, y, 3))
+
+
+@pl.jit
 def adds_up(y: pl.Tensor[[8, 64], F32], ok: pl.DT_INT32):
     with pl.section_vector():
         t = vec(0)

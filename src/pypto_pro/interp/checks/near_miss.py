@@ -172,7 +172,7 @@ def _of_counter(counters: Counters, counter: Counter, wait: Instr) -> Hint:
             uneven = _one_sender(heard, partner)
             if uneven is not None:
                 return uneven
-    return _spare(counters, counter)
+    return _spare(counters, counter, wait)
 
 
 def _one_vector_core(sent: Sent, sub: int, event: int) -> Hint:
@@ -205,15 +205,28 @@ def _one_sender(heard: Sequence[Sent], missing: int) -> Hint | None:
     )
 
 
-def _spare(counters: Counters, counter: Counter) -> Hint:
+def _too_few(sent: Sequence[Sent], wait: Instr) -> Hint:
+    """Where the credits came from; outside all loops while the wait stands in one, a set is missing in a loop."""
+    spans = tuple(
+        s.site.span.labelled(f"sent here {'once' if s.count == 1 else f'{s.count} times'} by {words.short(s.core)}")
+        for s in sent
+    )[:3]
+    if not sent or not wait.site.loops or any(s.site.loops for s in sent):
+        return Hint(spans=spans)
+    return Hint(
+        spans=spans,
+        notes=("it waits in every round of its loop, and no set that reaches it stands in a loop: one is missing",),
+        help=f"set_cross_core(event_id={sent[0].event}) in the loop of the sender as well, behind the work this wait is"
+        " meant for",
+    )
+
+
+def _spare(counters: Counters, counter: Counter, wait: Instr) -> Hint:
     """A credit on another id that nobody takes."""
     spare = spare_credits(counter.core.machine, counter)
     mine = [c for c in spare if c.counter.core is counter.core]
     if not mine:
-        return Hint(spans=tuple(
-            s.site.span.labelled(f"sent here {'once' if s.count == 1 else f'{s.count} times'} by {words.short(s.core)}")
-            for s in counters.sent.values() if counter in receivers(s.core, s.mode, s.event)
-        )[:3])  # fmt: skip
+        return _too_few([s for s in counters.sent.values() if counter in receivers(s.core, s.mode, s.event)], wait)
     sender = mine[0].senders[0]
     line, event = sender.site.span.line, sender.args[0]
     return Hint(

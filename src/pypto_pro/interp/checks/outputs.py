@@ -21,6 +21,8 @@ from pypto_pro.interp.checks import words
 from pypto_pro.interp.checks.book import Book, make
 from pypto_pro.interp.memory import GM, Buffer, SimTensor, SimTile
 from pypto_pro.interp.sites import OpSite, ShapeSite
+from pypto_pro.ir.launch import BufferValue
+from pypto_pro.ir.types import TensorType
 from pypto_pro.layouts import Region
 
 if TYPE_CHECKING:
@@ -139,8 +141,7 @@ class Outputs:
         cells = dict.fromkeys(self.memories.of(GM, low).map.cells.values())
         return [c for c in cells if c.region.start < high and end_of(c.region) > low]
 
-    @staticmethod
-    def _hole(buffer: Buffer, cells: list[Cell]) -> list[str]:
+    def _hole(self, buffer: Buffer, cells: list[Cell]) -> list[str]:
         low, high = buffer.address, buffer.address + buffer.mem.size
         plane = np.zeros(buffer.mem.size, np.bool_)
         for cell in cells:
@@ -152,8 +153,27 @@ class Outputs:
         missing = int(plane.size - plane.sum())
         if not missing or missing == plane.size:
             return []
-        where = holes_text(plane, buffer.row_bytes)
+        dims = self._extents(buffer)
+        where = part_text(plane, dims) if len(dims) > 2 else holes_text(plane, buffer.row_bytes)
         return [f"{missing} of {plane.size} bytes of `{buffer.name}` were not written: {where}"]
+
+
+    def _extents(self, buffer: Buffer) -> tuple[int, ...]:
+        """The extents of the tensor a buffer holds, when its elements are whole bytes; empty otherwise."""
+        for param, value in zip(self.machine.kernel.params, self.machine.launch.args, strict=True):
+            if param.name == buffer.name and isinstance(param.type, TensorType) and isinstance(value, BufferValue):
+                return () if param.type.dtype.is_sub_byte else tuple(value.dims or ())
+        return ()
+
+
+def part_text(plane: NDArray[np.bool_], dims: tuple[int, ...]) -> str:
+    """The smallest window of a tensor that holds all elements with bytes that are False: `[0..2, 24..40, 0..64]`."""
+    missing: NDArray[np.bool_] = np.logical_or.reduce((~plane).reshape(*dims, -1), axis=-1)
+    axes = range(len(dims))
+    along = [np.logical_or.reduce(missing, axis=tuple(a for a in axes if a != axis)) for axis in axes]
+    window = ", ".join(listed_rows(runs_of(np.asarray(m))) for m in along)
+    whole = bool(missing[np.ix_(*along)].all())
+    return f"[{window}]" if whole else f"parts of [{window}]"
 
 
 def holes_text(plane: NDArray[np.bool_], row_bytes: int) -> str:
