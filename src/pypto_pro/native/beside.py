@@ -6,9 +6,11 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 
 Job = Callable[[], object]
+LOOK_SECONDS = 0.5
+"""How long a thread nobody ended, its block having been interrupted, holds up the end of the process."""
 
 
 class _Worker:
@@ -18,10 +20,17 @@ class _Worker:
         self.jobs: SimpleQueue[Job | None] = SimpleQueue()
         self.failure: BaseException | None = None
         self.thread = threading.Thread(target=copy_context().run, args=(self._work,), name="pypto-pro-compile")
-        self.thread.start()
 
     def _work(self) -> None:
-        while (job := self.jobs.get()) is not None:
+        while True:
+            try:
+                job = self.jobs.get(timeout=LOOK_SECONDS)
+            except Empty:
+                if not threading.main_thread().is_alive():
+                    return
+                continue
+            if job is None:
+                return
             if self.failure is None:
                 try:
                     job()
@@ -38,7 +47,8 @@ class _Worker:
     def end(self) -> None:
         """Wait until everything is done."""
         self.jobs.put(None)
-        self.thread.join()
+        if self.thread.ident is not None:
+            self.thread.join()
 
 
 _worker: ContextVar[_Worker | None] = ContextVar("pypto_pro_worker", default=None)
@@ -54,11 +64,12 @@ def beside() -> Iterator[None]:
     if around is not None:
         around.catch_up()
     worker = _Worker()
-    token = _worker.set(worker)
     try:
+        worker.thread.start()
+        _worker.set(worker)
         yield
     finally:
-        _worker.reset(token)
+        _worker.set(around)
         worker.end()
     if worker.failure is not None:
         raise worker.failure
