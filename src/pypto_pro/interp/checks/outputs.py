@@ -7,6 +7,7 @@ counted.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -154,7 +155,8 @@ class Outputs:
         if not missing or missing == plane.size:
             return []
         dims = self._extents(buffer)
-        where = part_text(plane, dims) if len(dims) > 2 else holes_text(plane, buffer.row_bytes)
+        whole = len(dims) > 2 and math.prod(dims) > 0 and plane.size % math.prod(dims) == 0
+        where = part_text(plane, dims) if whole else holes_text(plane, buffer.row_bytes)
         return [f"{missing} of {plane.size} bytes of `{buffer.name}` were not written: {where}"]
 
 
