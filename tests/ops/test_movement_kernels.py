@@ -212,7 +212,7 @@ def product_kernel(matmul_phase, store_phase, switch):
 
 A, T = pl.AccPhase, pl.STPhase
 PHASES = [
-    (A.Unspecified, T.Unspecified, []), (A.Final, T.Final, []), (A.Final, T.Unspecified, ["race", "leftover_flag"]),
+    (A.Unspecified, T.Unspecified, []), (A.Final, T.Final, []), (A.Final, T.Unspecified, ["race"]),
     (A.Partial, T.Final, ["deadlock"]), (A.Partial, T.Partial, ["deadlock"]), (A.Final, T.Partial, ["leftover_flag"]),
     (A.Unspecified, T.Final, ["deadlock"]),
 ]

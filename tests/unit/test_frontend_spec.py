@@ -1,5 +1,6 @@
 """The language reference's front end (frontend 0 to 12), rule by rule where no other test has it: what it accepts, what
 it gives, what it rejects."""
+# long file: a table, one row a rule, in the order of the reference
 
 from __future__ import annotations
 
