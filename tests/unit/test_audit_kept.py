@@ -73,6 +73,23 @@ def op_wrapper(x):
     return y
 """,
 }
+KEPT["class"] = f"""
+class Op:
+    y = None
+def op_wrapper(x):
+    if Op.y is None:
+        Op.y = {EMPTY}
+    k[None, 2](x, Op.y)
+    return Op.y
+"""
+ATTRIBUTE = f"""
+def op_wrapper(x):
+    y = op_wrapper.__dict__.get("y")
+    if y is None:
+        op_wrapper.y = y = {EMPTY}
+    k[None, 2](x, y)
+    return y
+"""
 OWN = {
     "of this call": f"""
 def op_wrapper(x):
@@ -135,3 +152,12 @@ def test_an_output_of_its_own_call_is_fine(name: str) -> None:
     report = audit_source(HEAD + OWN[name], filename="op.py", wrappers=["op_wrapper"])
     assert [f.message for f in report.all_findings()] == []
     assert report.verdict == "ok"
+
+
+def test_attributes_of_functions_are_not_followed() -> None:
+    report = audit_source(HEAD + ATTRIBUTE, filename="op.py", wrappers=["op_wrapper"])
+    (found,) = report.all_findings()
+    assert (found.code, found.expression) == ("W116", "op_wrapper.y")
+    assert "becomes an attribute, which outlives the call and is not followed" in found.message
+    number = ATTRIBUTE.replace(EMPTY, "x.shape[0]").replace("k[None, 2](x, y)", f"y = {EMPTY}\n    k[None, 2](x, y)")
+    assert audit_source(HEAD + number, filename="op.py", wrappers=["op_wrapper"]).verdict == "ok"

@@ -18,7 +18,9 @@ from pypto_pro.audit.values import (
     NONE,
     OPAQUE,
     STR,
+    ClassValue,
     Func,
+    Library,
     Many,
     Maybe,
     Opaque,
@@ -294,8 +296,13 @@ class BuiltinCalls(Functions):
             elif isinstance(option, Ref):
                 thing = self.object_at(option)
                 self.state.heap[option.key] = replace(thing, entries={**thing.entries, name: value})
+            elif isinstance(option, ClassValue):
+                self.state.bind(option.frame, name, value)
             elif isinstance(option, Maybe):
                 self.learn(option, "object")
+            elif isinstance(option, (Func, Library)) and (kept := self.tensor_in(value)) is not None:
+                detail = f": `{kept.label}` becomes an attribute, which outlives the call and is not followed"
+                self.hit("W116", node, kept, detail, "__setattr__")
 
     def builtin_vars(self, args: Arguments, node: ast.expr) -> Value:
         """Looks into an object."""
