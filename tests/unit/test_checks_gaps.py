@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
+from checked import check, of_kind, rows_of_64, silent, x64
 
-import pypto_pro
 import pypto_pro.language as pl
 from pypto_pro.diag import Diagnostic
 from pypto_pro.runtime.checking import Report
@@ -18,26 +16,6 @@ MTE1, MTE2, MTE3 = pl.PipeType.MTE1, pl.PipeType.MTE2, pl.PipeType.MTE3
 MAT, LEFT, RIGHT, ACC = pl.MemorySpace.Mat, pl.MemorySpace.Left, pl.MemorySpace.Right, pl.MemorySpace.Acc
 AIV = pl.SyncCoreType.AIV_ONLY
 X = pl.Tensor[[64, 64], F32]
-
-
-def x64() -> np.ndarray:
-    return np.ones((64, 64), np.float32)
-
-
-def rows_of_64():
-    return pl.TileType(shape=[16, 64], dtype=F32)
-
-
-def check(kernel: Any, *args: Any, blocks: int = 1) -> Report:
-    return pypto_pro.check(kernel[None, blocks], *args)
-
-
-def of_kind(report: Report, kind: str) -> list[Diagnostic]:
-    return [f for f in report.findings if f.kind == kind]
-
-
-def silent(report: Report) -> None:
-    assert report.clean, str(report)
 
 
 # --- products nobody read ---------------------------------------------------------------------------------------------

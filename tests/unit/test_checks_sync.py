@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
+from checked import check
 
 import pypto_pro
 import pypto_pro.language as pl
@@ -18,10 +17,6 @@ AIV = pl.SyncCoreType.AIV_ONLY
 
 def kinds(report: Report) -> list[tuple[str, str]]:
     return [(f.kind, str(f.severity)) for f in report.findings]
-
-
-def check(kernel: Any, *args: Any, blocks: int = 1) -> Report:
-    return pypto_pro.check(kernel[None, blocks], *args)
 
 
 @pl.jit(auto_mutex=False)

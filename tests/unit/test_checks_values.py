@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from checked import check, of_kind
 
-import pypto_pro
 import pypto_pro.language as pl
 from pypto_pro.diag import Diagnostic
 from pypto_pro.language import Vf as vf  # noqa: N813
@@ -15,14 +15,6 @@ from pypto_pro.runtime.checking import Report
 
 F32, F16 = pl.DT_FP32, pl.DT_FP16
 X = pl.Tensor[[16, 64], F32]
-
-
-def check(kernel: Any, *args: Any) -> Report:
-    return pypto_pro.check(kernel[None, 1], *args)
-
-
-def of_kind(report: Report, kind: str) -> list[Diagnostic]:
-    return [f for f in report.findings if f.kind == kind]
 
 
 def line_of(function: Any, text: str) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from pypto_pro.diag.errors import ArgumentError, DiagnosticError
 from pypto_pro.enums import AccPhase, PipeType, STPhase
@@ -189,14 +189,8 @@ class Engine:
                 run_clipped(site, instr.args, instr.plan.spills)
             else:
                 site.run(instr.args)
-        except DiagnosticError:
-            raise
-        except (ValueError, IndexError, OverflowError, MemoryError) as error:  # extents or addresses no op can work on
-            text = f"`{site.entry.leaf}` cannot work on these operands: {error}"
-            raise ArgumentError(text, site.span) from error
         except Exception as error:
-            error.add_note(f"while simulating `{site.name}` at {site.span.place}")
-            raise
+            _raise_at(site, error)
 
     def call(self, instr: Instr, site: CallSite) -> None:
         """A vector function or SIMT launch."""
@@ -212,14 +206,8 @@ class Engine:
             site.execute(instr)
         except EndlessLoop as endless:
             self.endless.append(endless.instr)
-        except DiagnosticError:
-            raise
-        except (ValueError, IndexError, OverflowError, MemoryError) as error:  # extents or addresses no op can work on
-            text = f"`{site.name}` cannot work on these operands: {error}"
-            raise ArgumentError(text, site.span) from error
         except Exception as error:
-            error.add_note(f"while simulating `{site.name}` at {site.span.place}")
-            raise
+            _raise_at(site, error)
 
     def overrun(self, instr: Instr) -> None:
         """Report every operand of an op that leaves its memory, and what else its author should know."""
@@ -309,3 +297,13 @@ def _unit_flag(instr: Instr) -> UnitFlag:
 def is_scalar(pipe: Pipe) -> bool:
     """Whether a pipe is S."""
     return pipe.type is PipeType.S
+
+
+def _raise_at(site: Site, error: Exception) -> NoReturn:
+    """Raise what running an instruction came to: extents or addresses no op can work on are its author's mistake."""
+    if isinstance(error, DiagnosticError):
+        raise error
+    if isinstance(error, ValueError | IndexError | OverflowError | MemoryError):
+        raise ArgumentError(f"`{site.name}` cannot work on these operands: {error}", site.span) from error
+    error.add_note(f"while simulating `{site.name}` at {site.span.place}")
+    raise error
