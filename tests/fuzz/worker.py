@@ -36,7 +36,7 @@ HOST_CALL = "runs inside a kernel only"
 """In the answer to a device operation in host code, here mostly annotations."""
 LAUNCH_SECONDS = 3
 MEMORY_BYTES = 6 << 30
-MOST_ELEMENTS = 1 << 26
+MOST_ELEMENTS, MOST_EXTENT = 1 << 26, 1 << 14
 DYNAMIC_SIZE = 64
 
 
@@ -145,10 +145,10 @@ def argument(spec: ParamSpec) -> Any:
 
 
 def array(dtype: DataType, shape: tuple[int, ...]) -> Any:
-    """Small numbers of a dtype; a shape no machine holds becomes strides the launch refuses."""
+    """Small numbers of a dtype; a shape no machine holds becomes one the launch refuses."""
     kind = np.dtype(np.uint8) if dtype.numpy is None else dtype.numpy
     if math.prod(shape) > MOST_ELEMENTS:
-        return np.broadcast_to(np.zeros(1, kind), shape)
+        return np.broadcast_to(np.zeros(1, kind), [min(extent, MOST_EXTENT) for extent in shape])
     return (np.arange(int(np.prod(shape))) % 5).astype(kind).reshape(shape)
 
 
