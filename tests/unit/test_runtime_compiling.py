@@ -251,6 +251,39 @@ def test_native_may_run_out_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
     assert rows_written(kernel) == 8
 
 
+@pl.jit
+def roots(x: pl.Tensor[[3, 72], pl.DT_FP32], y: pl.Tensor[[3, 72], pl.DT_FP32]):
+    with pl.section_vector():
+        kind = pl.TileType(shape=[3, 72], dtype=pl.DT_FP32)
+        t = pl.make_tile_group(type=kind, addrs=0, mutex_ids=[0]).current()
+        pl.load(t, x, [0, 0])
+        pl.sqrt(t, t)
+        pl.store(y, t, [0, 0])
+
+
+def test_modules_behind_one_that_failed_are_there_for_the_next_kernel(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PYPTO_PRO_CACHE_DIR", str(tmp_path))
+    with monkeypatch.context() as patched:
+        calls = iter(range(100))
+
+        def fails_once(text: str, quick: bool = False) -> bytes:
+            if next(calls) == 1:
+                raise engine.OutOfTime
+            return real(text, quick)
+
+        real = engine.generate
+        patched.setattr(engine, "generate", fails_once)
+        patched.setattr(engine.objects, "_memory", {})
+        with pytest.raises(subprocess.TimeoutExpired), options(executor="native"):
+            roots[None, 1](np.ones((3, 72), np.float32), np.zeros((3, 72), np.float32))
+    x, y = np.full((3, 72), 9, np.float32), np.zeros((3, 72), np.float32)
+    with options(executor="native"):
+        fresh(roots)[None, 1](x, y)
+    assert (y == 3).all()
+
+
 def test_the_option_of_the_decorator_beats_the_setting() -> None:
     with options(compile_timeout=1e-9):
         assert rows_written(fresh(block, compile_timeout=600)) == 8

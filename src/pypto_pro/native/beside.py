@@ -14,7 +14,7 @@ LOOK_SECONDS = 0.5
 
 
 class _Worker:
-    """A thread that does jobs in their order; after one that fails it does no more."""
+    """A thread that does jobs in their order, every one: who gave it relies on what a job does when it fails."""
 
     def __init__(self) -> None:
         self.jobs: SimpleQueue[Job | None] = SimpleQueue()
@@ -31,18 +31,16 @@ class _Worker:
                 continue
             if job is None:
                 return
-            if self.failure is None:
-                try:
-                    job()
-                except BaseException as error:
-                    self.failure = error
+            try:
+                job()
+            except BaseException as error:
+                self.failure = self.failure or error
 
     def catch_up(self) -> None:
         """Wait until everything given so far is done."""
         done = threading.Event()
         self.jobs.put(done.set)
-        while not done.wait(0.01) and self.failure is None:
-            """A worker that failed does no more jobs."""
+        done.wait()
 
     def end(self) -> None:
         """Wait until everything is done."""
