@@ -89,12 +89,13 @@ def test_parser_errors_at_their_import_paths() -> None:
     assert diagnostics.ParserSyntaxError is ParserSyntaxError
 
 
-def test_importing_is_quick_and_light() -> None:
+def test_importing_is_light() -> None:
+    """What it takes in time, `bench/compile.py` measures."""
     code = (
-        "import sys, time; t = time.perf_counter(); import pypto_pro.language; print(time.perf_counter() - t, "
+        "import sys; import pypto_pro.language; print(sum(m.startswith('pypto_pro') for m in sys.modules), "
         "[m for m in ('torch', 'llvmlite', 'scipy', 'rich', 'pypto_pro.ops.table') if m in sys.modules])"
     )
-    runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(3)]
-    seconds = min(float(run.stdout.split()[0]) for run in runs)
-    assert runs[0].stdout.split(maxsplit=1)[1].strip() == "[]"
-    assert seconds < 0.5  # 0.18 on an idle machine; the tests' machine is shared
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    count, heavy = run.stdout.split(maxsplit=1)
+    assert heavy.strip() == "[]"
+    assert int(count) <= 60
