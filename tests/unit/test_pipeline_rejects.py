@@ -104,6 +104,24 @@ ROWS: dict[str, Row] = {
     "step negative": Row([(LOOP, "for i in pl.range(0, n, -2):")], "above 0, found `-2`", "pl.range(0, n, -2)",
                          [(LOOP, "for i in pl.range(0, n, m):")]),
     "step of minus": Row([(LOOP, "for i in pl.range(0, n, -m):")], "above 0, found `-m`", "pl.range(0, n, -m)"),
+    "jump between stages": Row(
+        [(VECTOR, "        if i == 1:\n            continue\n" + VECTOR)],
+        "`continue` between the stages `s0` and `s1`", "continue",
+        [(VECTOR, VECTOR + "        if i == 1:\n            continue\n")],
+    ),
+    "jump in a section": Row(
+        [(f"            {S1}\n", f"            {S1}\n            if i == 1:\n                break\n")],
+        "`break` in the section of stage `s1`", "break", [(VECTOR, VECTOR + "        if i == 1:\n            break\n")],
+    ),
+    "return in the loop": Row(
+        [(VECTOR, VECTOR + "        if i == 1:\n            return\n")],
+        "`return` in the loops of a pipeline", "return",
+        [(VECTOR, VECTOR + "        if i == 1:\n            break\n")],
+    ),
+    "stage behind the loop": Row(
+        [(VECTOR, VECTOR + f"    with pl.section_vector():\n        {S1.replace('off', '0')}\n")],
+        "stage `s1` is called outside the pipeline loop", S1.replace("off", "0"),
+    ),
     "returns a value": Row([(STORE, STORE + "    return off\n")], "returns a value", "return off",
                            [(STORE, STORE + "    return\n")]),
     "struct array": Row(

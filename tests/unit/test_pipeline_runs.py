@@ -107,6 +107,22 @@ def test_a_loop_left_early() -> None:
     assert np.array_equal(y, chain.expected(x, w, 3))
 
 
+@pytest.mark.parametrize("config", ["preload=2", "sync_only=True"])
+@pytest.mark.parametrize("jump", ["break", "continue"])
+def test_jumps_behind_the_stages(jump: str, config: str) -> None:
+    """A trip that ends behind its last stage has made a whole task, which is counted and drained like any other."""
+    config = f"pl.pipeline.PipelineConfig({config})"
+    lines = Chain("CVCV", config=config).source().splitlines()
+    last = max(k for k, line in enumerate(lines) if line.startswith("            s3("))
+    lines[last + 1 : last + 1] = ["        if i == 2:", f"            {jump}", "        off = off + 0"]
+    kernel, chain = module("\n".join(lines) + "\n")["kernel"], Chain("CVCV")
+    x, w = chain.inputs(5)
+    y = np.full((x.shape[0], 32), -1.0, np.float32)
+    report = pypto_pro.check(kernel[None, 1], x, w, y, 1, 5)
+    assert report.clean, report.render()
+    assert np.array_equal(y, chain.expected(x, w, 3 if jump == "break" else 5))
+
+
 def test_removed_signals_are_found() -> None:
     """The synchronisation is needed: the transformed kernel without one signal is not clean."""
     captures = Captures()

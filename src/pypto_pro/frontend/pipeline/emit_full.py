@@ -7,6 +7,7 @@ import copy
 from collections.abc import Iterable, Sequence
 
 from pypto_pro.enums import CoreKind
+from pypto_pro.frontend.pipeline import jumps
 from pypto_pro.frontend.pipeline.bindings import Bindings, bound_in, read_in, split
 from pypto_pro.frontend.pipeline.code import SyncCode, code, copied, expression, rebuilt, section, with_body
 from pypto_pro.frontend.pipeline.contexts import Contexts, Field
@@ -85,16 +86,18 @@ class FullPipeline:
         made = code(f"{self._here(0, NOW)}\n{NOW}.{VALID} = {valid}", loop)
         stages = {id(stage.section): stage for stage in self.structure.stages}
         seen: set[int] = {0}
+        count, left = f"{TASK} = {TASK} + 1", len(stages)
         for stmt in loop.body:
             stage = stages.get(id(stmt))
             if stage is None:
-                made.append(stmt)
+                made += [stmt] if left else jumps.counted(stmt, count)
                 continue
+            left -= 1
             if stage.index == 0:
                 made += self._snapshot(stage)
             made += self._enter(self.delays[stage.index], seen, stage)
             made.append(with_body(stage.section, self._block(stage)))
-        return [*made, *code(f"{TASK} = {TASK} + 1", loop)]
+        return [*made, *code(count, loop)]
 
     def _is_settled(self) -> bool:
         """Whether the loop's end reads the same in every trip."""

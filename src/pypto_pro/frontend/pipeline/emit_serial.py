@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from pypto_pro.frontend.pipeline import jumps
 from pypto_pro.frontend.pipeline.code import SyncCode, code, rebuilt, with_body
 from pypto_pro.frontend.pipeline.events import SyncPlan
 from pypto_pro.frontend.pipeline.site import PREFIX
@@ -26,13 +27,15 @@ def body(structure: Structure, plan: SyncPlan) -> list[ast.stmt]:
     def inner(loop: ast.For) -> list[ast.stmt]:
         stages = {id(stage.section): stage for stage in structure.stages}
         made: list[ast.stmt] = []
+        count, left = f"{COUNTER} = {COUNTER} + 1", len(stages)
         for stmt in loop.body:
             stage = stages.get(id(stmt))
             if stage is None:
-                made.append(stmt)
+                made += [stmt] if left else jumps.counted(stmt, count)
                 continue
+            left -= 1
             around = [*sync.waits(stage, COUNTER), stage.statement, *sync.sets(stage, COUNTER)]
             made.append(with_body(stage.section, [*stage.pre, *around, *stage.post]))
-        return [*made, *code(f"{COUNTER} = {COUNTER} + 1", loop)]
+        return [*made, *code(count, loop)]
 
     return rebuilt(structure.body, structure, inner, (before, sync.behind()), {})

@@ -9,7 +9,7 @@ from typing import Any
 
 from pypto_pro.diag.errors import PipelineKindError
 from pypto_pro.frontend import inline
-from pypto_pro.frontend.pipeline import accesses, buffers, contexts, emit_serial, events, graph, picks, structure
+from pypto_pro.frontend.pipeline import accesses, buffers, contexts, emit_serial, events, graph, jumps, picks, structure
 from pypto_pro.frontend.pipeline.bindings import Bindings
 from pypto_pro.frontend.pipeline.config import PipelineConfig
 from pypto_pro.frontend.pipeline.emit_full import FullPipeline
@@ -57,6 +57,7 @@ class Rewriter:
                     f"stage `{stage.name}` is never reached, expected control to get to its call, found a jump before",
                     stage.statement,
                 )  # fmt: skip
+        jumps.check(self.site, found)
         lag = delays([stage.kind for stage in found.stages], self.config.preload)
         if self.config.sync_only:
             lag = (0,) * len(lag)
