@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,9 @@ import pytest
 
 import pypto_pro.language as pl
 from pypto_pro import options
-from pypto_pro.diag.errors import ArgumentError, PlacementError
+from pypto_pro.diag.errors import PlacementError
 from pypto_pro.language import Vf as vf  # noqa: N813
+from pypto_pro.ops.overrun import OutOfBoundsWarning
 from pypto_pro.runtime.checking import check
 
 ROWS, COLS = 6, 128
@@ -138,13 +140,53 @@ def before_its_memory(x: pl.Tensor[[8, 64], pl.DT_FP32], n: pl.DT_INT32):
         pl.recip(view, view)
 
 
-def test_operands_an_op_cannot_work_on_are_an_error_at_its_line() -> None:
-    with options(executor="native"):
-        before_its_memory[None, 1](np.ones((8, 64), np.float32), 3)
-        with pytest.raises(ArgumentError, match="cannot work on these operands") as caught:
-            before_its_memory[None, 1](np.ones((8, 64), np.float32), -100)
-    assert "pl.recip" in caught.value.diagnostic.spans[0].source_line()
-    assert "has valid shape" in caught.value.diagnostic.notes[0]
+@pl.jit
+def of_any_size(x: pl.Tensor[[8, 64], pl.DT_FP32], y: pl.Tensor[[8, 64], pl.DT_FP32], n: pl.DT_INT32):
+    with pl.section_vector():
+        t = pl.make_tile_group(
+            type=pl.TileType(shape=[8, 64], dtype=pl.DT_FP32, valid_shape=[-1, -1]), addrs=0, mutex_ids=[0]).current()
+        pl.load(t, x, [0, 0])
+        pl.set_validshape(t, [n, n])
+        pl.load(t, x, [0, 0])
+        pl.recip(t, t)
+        pl.set_validshape(t, [8, 64])
+        pl.store(y, t, [0, 0])
+
+
+@pytest.mark.parametrize("executor", ["native", "interp"])
+def test_ops_that_no_memory_could_hold_are_left_out(executor: str) -> None:
+    x, y = np.full((8, 64), 2, np.float32), np.zeros((8, 64), np.float32)
+    with options(executor=executor):
+        before_its_memory[None, 1](x, 3)
+        with pytest.warns(OutOfBoundsWarning, match="recip"):
+            before_its_memory[None, 1](x, -100)
+        with pytest.warns(OutOfBoundsWarning, match="`load` reads bytes 0..10000000000 of") as caught:
+            of_any_size[None, 1](x, y, 50_000)
+    assert "pl.load" in Path(caught[0].filename).read_text().splitlines()[caught[0].lineno - 1]
+    assert (y == 2).all()
+
+
+@pl.jit
+def counts(y: pl.Tensor[[1, 64], pl.DT_INT32], start: pl.DT_INT64, stop: pl.DT_INT64, step: pl.DT_INT64):
+    with pl.section_vector():
+        n = 0
+        for _ in pl.range(start, stop, step):
+            n += 1
+        y[0, 0] = n
+
+
+@pytest.mark.parametrize(
+    ("start", "stop", "step"),
+    [(0, 2**63 - 1, 2**62), (-(2**63), 2**63 - 1, 2**61), (2**63 - 1, -(2**63), -(2**62)), (5, 5, 1), (7, 5, 1),
+     (0, 10, 3), (10, 0, -3), (0, 10, -3), (0, 10, 0), (-(2**63), -(2**63) + 1, 2**63 - 1)],
+)  # fmt: skip
+def test_trips_of_a_loop(start: int, stop: int, step: int) -> None:
+    wanted = len(range(start, stop, step)) if step else 0
+    for executor in ("native", "interp"):
+        y = np.full((1, 64), -1, np.int32)
+        with options(executor=executor):
+            counts[None, 1](y, start, stop, step)
+        assert y[0, 0] == wanted, executor
 
 
 @pl.jit

@@ -7,6 +7,7 @@ import pytest
 
 import pypto_pro
 import pypto_pro.language as pl
+from pypto_pro.language import Vf as vf  # noqa: N813
 from pypto_pro.ops.overrun import OutOfBoundsWarning
 
 
@@ -76,3 +77,28 @@ def wide_cast(y: pl.Tensor[[512, 512], pl.DT_FP32]):
 def test_checks_of_an_op_that_leaves_its_memory_are_findings():
     report = pypto_pro.check(wide_cast[None, 1], np.zeros((512, 512), np.float32))
     assert any(f.kind in ("over_capacity", "out_of_bounds") for f in report.findings)
+
+
+@pl.vector_function
+def store_far(tile, n: pl.DT_INT64):
+    mask = vf.create_mask(dtype=pl.DT_FP32)
+    row = vf.load_align(tile, [0, 0])
+    vf.store_align(tile, row, mask, [n * 100000000000, 0])
+
+
+@pl.jit
+def far(y: pl.Tensor[[16, 64], pl.DT_FP32], n: pl.DT_INT64):
+    t = pl.TileType(shape=[16, 64], dtype=pl.DT_FP32)
+    tiles = pl.make_tile_group(type=t, addrs=0, mutex_ids=[0, 1])
+    with pl.section_vector():
+        tile = tiles.next()
+        pl.load(tile, y, [0, 0])
+        store_far(tile, n)
+        pl.store(y, tile, [0, 0])
+
+
+def test_checks_of_a_register_access_far_away_are_findings():
+    y = np.zeros((16, 64), np.float32)
+    report = pypto_pro.check(far[None, 1], y, 5)
+    assert any(f.kind == "out_of_bounds" for f in report.findings)
+    assert pypto_pro.check(far[None, 1], y, 0).clean

@@ -45,6 +45,7 @@ from pypto_pro.native.frames import ARENA, CORE, UB_STEP, WORD, TensorRecord
 from pypto_pro.native.program import Site
 from pypto_pro.native.vector_unit import VectorUnit, read_register, type_of, write_register
 from pypto_pro.ops.debug_text import debug_text
+from pypto_pro.ops.entry import Effect
 from pypto_pro.ops.operands import TileArg
 from pypto_pro.ops.overrun import OUTSIDE, OutOfBoundsWarning, Overrun, warning_text
 from pypto_pro.ops.tensors import TensorArg
@@ -200,7 +201,13 @@ def run_op(site: Site, core: Core, record: int, report: Report) -> None:
         report(site, f"`{entry.leaf}`: {doubt.message}", RuntimeWarning, doubt.kind)
     if word_at(record + frames.DOUBTED):
         return
-    copies = _extended(named, _overruns(site, named, report))
+    needs = _overruns(site, named, report)
+    if needs is None:
+        for spec, offset in zip(signature.results, signature.result_offsets, strict=False):
+            assert isinstance(spec, ScalarSpec)
+            write_result(0, spec.dtype, record + offset)
+        return
+    copies = _extended(named, needs)
     moved = {name: replace(tile, mem=copies[key]) for name, tile in named.items()
              if isinstance(tile, TileArg) and (key := tile.mem.ctypes.data) in copies}
     with _answered(site, named):
@@ -230,12 +237,21 @@ def _answered(site: Site, named: Mapping[str, Any]) -> Iterator[None]:
                             note=note) from error  # fmt: skip
 
 
-def _overruns(site: Site, named: Mapping[str, Any], report: Report) -> list[tuple[str, int]]:
-    """Tiles that reach past their space, with the bytes the space would need; everything outside is reported."""
-    found = []
+def _overruns(site: Site, named: Mapping[str, Any], report: Report) -> list[tuple[str, int]] | None:
+    """Tiles that reach past their space, with the bytes the space would need; everything outside is reported.
+
+    None for operands that start before their space or that no space could hold: the op is left out.
+    """
+    found, runs = [], True
     assert site.signature is not None
     assert site.signature.entry is not None
     leaf = site.signature.entry.leaf
+    for name, tile in named.items():
+        if isinstance(tile, TileArg) and (size := tile.vr * tile.vc * tile.type.dtype.bits() // 8) > tile.mem.size:
+            what = name, _written_as(site, name), Effect.READ, tile.addr, tile.addr + size, tile.mem.size
+            text = warning_text(leaf, Overrun(*what, SPACES[tile.type.space].physical))
+            report(site, text, OutOfBoundsWarning, name)
+            return None
     for touch in touches(site.signature.entry, named):
         operand = named[touch.operand]
         name = _written_as(site, touch.operand)
@@ -250,11 +266,10 @@ def _overruns(site: Site, named: Mapping[str, Any], report: Report) -> list[tupl
         where = SPACES[operand.type.space].physical if isinstance(operand, TileArg) else "GM"
         text = warning_text(leaf, Overrun(*what, low, high, size, where))
         if isinstance(operand, TileArg):
-            if high > FARTHEST:
-                raise ArgumentError(text.removesuffix(OUTSIDE), site.span)
+            runs = runs and low >= 0 and high <= FARTHEST
             found.append((touch.operand, high))
         report(site, text, OutOfBoundsWarning, touch.operand)
-    return found
+    return found if runs else None
 
 
 def _written_as(site: Site, operand: str) -> str:

@@ -223,14 +223,15 @@ class Statements:
         self.back_edge(stmt)
 
     def _trips(self, start: Value, stop: Value, step: Value) -> Value:
-        """len(range(start, stop, step)); 0 for a step of 0."""
+        """len(range(start, stop, step)); 0 for a step of 0. Distances are unsigned: they may be more than 2^63 - 1."""
         b = self.code.b
         up = b.icmp_signed(">", step, I64(0))
-        distance = b.select(up, b.sub(stop, start), b.sub(start, stop))
+        low, high = b.select(up, start, stop), b.select(up, stop, start)
         size = b.select(up, step, b.neg(step))
-        safe = b.select(b.icmp_signed("==", size, I64(0)), I64(1), size)
-        trips = b.sdiv(b.add(distance, b.sub(safe, I64(1))), safe)
-        runs = b.and_(b.icmp_signed(">", distance, I64(0)), b.icmp_signed("!=", size, I64(0)))
+        is_zero = b.icmp_signed("==", size, I64(0))
+        safe = b.select(is_zero, I64(1), size)
+        trips = b.add(b.udiv(b.sub(b.sub(high, low), I64(1)), safe), I64(1))
+        runs = b.and_(b.icmp_signed("<", low, high), b.not_(is_zero))
         return b.select(runs, trips, I64(0))
 
     # --- tiles -------------------------------------------------------------------------------------------------------

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from pypto_pro.analysis.dependence import operands, sources
 from pypto_pro.diag import Diagnostic, Severity
-from pypto_pro.enums import MemBarMode
+from pypto_pro.enums import MemBarMode, MemorySpace
+from pypto_pro.hw.a5 import SPACES
 from pypto_pro.interp.calls import CallPlan, MemBar, RegisterAccess
 from pypto_pro.interp.checks import words
 from pypto_pro.interp.checks.book import Book, make
@@ -50,7 +51,7 @@ class MemBars:
         if touched.examined or not isinstance(node, VfCall):
             return
         touched.examined = True
-        accesses = [e for e in plan.trace if isinstance(e, RegisterAccess)]
+        accesses = [e for e in plan.trace if isinstance(e, RegisterAccess) and _is_inside(e)]
         if not any(a.effect is Effect.WRITE for a in accesses):
             return
         last = max(a.address + a.size for a in accesses)
@@ -62,6 +63,8 @@ class MemBars:
                 latest_barrier = number
                 for pair in ORDERS.get(event.mode, ()):
                     barriers[pair] = number
+                continue
+            if not _is_inside(event):
                 continue
             where = _bytes(event)
             if event.effect is Effect.WRITE:
@@ -145,6 +148,11 @@ class MemBars:
 
 def _kind(access: RegisterAccess) -> str:
     return STORE if access.effect is Effect.WRITE else LOAD
+
+
+def _is_inside(access: RegisterAccess) -> bool:
+    """Whether it stays in the vector buffer; what leaves it is reported as such."""
+    return 0 <= access.address <= SPACES[MemorySpace.Vec].capacity - access.size
 
 
 def _bytes(access: RegisterAccess) -> Any:
