@@ -138,6 +138,8 @@ EXPRESSIONS = [
 
 CONST_POSITIONS = [
     ("pl.TileType(shape=[n, 64], dtype=pl.DT_FP32)", FINAL, "compile-time int"),
+    ("pl.TileType(shape=[], dtype=pl.DT_FP32)", SYNTAX, "rows and columns, found a shape of 0 extents"),
+    ("pl.TileType(shape=[2, 2, 64], dtype=pl.DT_FP32)", SYNTAX, "rows and columns, found a shape of 3 extents"),
     ("pl.TileType(shape=[16.0, 64], dtype=pl.DT_FP32)", FINAL, "compile-time int"),
     ("pl.TileType(shape=[True, 64], dtype=pl.DT_FP32)", FINAL, "compile-time int"),
     ("pl.TileType(shape=[16, 64], dtype=5)", FINAL, "dtype"),
@@ -233,6 +235,8 @@ OPS = [
     ("pl.printf('100%')", SYNTAX, "no conversion"),
     ("pl.printf('%.f', f)", SYNTAX, "no conversion"),
     ("pl.printf('%f', n)", SYNTAX, "does not take"),
+    ("pl.printf('%99999999999d', n)", SYNTAX, "more than 1024 characters"),
+    ("pl.printf('%.1025f', f)", SYNTAX, "more than 1024 characters"),
     ("pl.printf('%u', 3)", SYNTAX, "does not take"),
     ("pl.printf('%d', x)", SYNTAX, "scalars and pointers"),
     ("pl.printf('%d', n, loc=1)", SYNTAX, "True or False"),

@@ -104,6 +104,20 @@ ROWS: dict[str, Row] = {
     "step negative": Row([(LOOP, "for i in pl.range(0, n, -2):")], "above 0, found `-2`", "pl.range(0, n, -2)",
                          [(LOOP, "for i in pl.range(0, n, m):")]),
     "step of minus": Row([(LOOP, "for i in pl.range(0, n, -m):")], "above 0, found `-m`", "pl.range(0, n, -m)"),
+    "two slots a task": Row(
+        [("    t = ch0.next()\n    pl.add(u, t, 2.0)\n",
+          "    t = ch0.next()\n    v = ch0.next()\n    pl.add(u, t, v)\n")],
+        "takes several slots of channel `ch0` a task", "v = ch0.next()",
+    ),
+    "a slot in each trip": Row(
+        [("    t = ch0.next()\n    pl.add(u, t, 2.0)\n",
+          "    for k in pl.range(2):\n        t = ch0.next()\n        pl.add(u, t, 2.0)\n")],
+        "one in each trip of a loop", "t = ch0.next()",
+    ),
+    "slot picked in the loop": Row(
+        [*passing("v", "v"), (CUBE, "        v = u_g.next()\n" + CUBE)],
+        "`v` is made in the loop and passed to `s1`, which runs 1 task late", "v",
+    ),
     "jump between stages": Row(
         [(VECTOR, "        if i == 1:\n            continue\n" + VECTOR)],
         "`continue` between the stages `s0` and `s1`", "continue",

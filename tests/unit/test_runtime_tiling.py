@@ -10,7 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+import pypto_pro.language as pl
+from pypto_pro import options
 from pypto_pro.frontend.tiling import tiling_struct
+from pypto_pro.language import Vf as vf  # noqa: N813
 from pypto_pro.runtime.tilingdata import TilingLayout
 from pypto_pro.runtime.tilingkey import TilingKeyField, TilingKeySchema
 
@@ -189,3 +192,76 @@ def test_header_text() -> None:
     assert layout_of(First).header().splitlines() == [
         "struct First {", "    bool a;", "    int64_t b;", "    float c;", "    bool d[3];", "    int64_t e[2];", "};",
     ]  # fmt: skip
+
+
+@dataclass
+class OneFloat:
+    b: float
+
+
+@dataclass
+class ThreeFlags:
+    on: bool[3]
+
+
+@pytest.mark.parametrize("executor", ["native", "interp"])
+@pytest.mark.parametrize(("owner", "values"), [(OneFloat, (1.5,)), (ThreeFlags, ([False, True, True],))])
+def test_data_of_fewer_bytes_than_an_address(owner: type, values: tuple[Any, ...], executor: str) -> None:
+    """In the scalar unit and captured by a vector function."""
+    if owner is OneFloat:
+        kernel, wanted = one_float, 1.5
+    else:
+        kernel, wanted = three_flags, 6.0
+    y = np.zeros((1, 64), np.float32)
+    with options(executor=executor):
+        kernel[None, 1](y, owner(*values))
+    assert (y == wanted).all()
+
+
+@pl.vector_function
+def filled(tile, data):
+    mask = vf.create_mask(dtype=pl.DT_FP32)
+    row = vf.full(data.b, mask, dtype=pl.DT_FP32)
+    vf.store_align(tile, row, mask, 0)
+
+
+@pl.jit
+def one_float(y: pl.Tensor[[1, 64], pl.DT_FP32], data: OneFloat):
+    kind = pl.TileType(shape=[1, 64], dtype=pl.DT_FP32)
+    tiles = pl.make_tile_group(type=kind, addrs=0, mutex_ids=[0])
+    with pl.section_vector():
+        tile = tiles.current()
+        filled(tile, data)
+        pl.store(y, tile, [0, 0])
+        y[0, 0] = data.b
+
+
+@pl.jit
+def three_flags(y: pl.Tensor[[1, 64], pl.DT_FP32], data: ThreeFlags):
+    kind = pl.TileType(shape=[1, 64], dtype=pl.DT_FP32)
+    tiles = pl.make_tile_group(type=kind, addrs=0, mutex_ids=[0])
+    with pl.section_vector():
+        tile = tiles.current()
+        total = 0.0
+        for k in pl.range(3):
+            if data.on[k]:
+                total = total + 2.0 * k
+        pl.expands(tile, total)
+        pl.store(y, tile, [0, 0])
+
+
+@pl.jit
+def many_structs(y: pl.Tensor[[1, 64], pl.DT_INT32], n: pl.DT_INT32):
+    with pl.section_vector():
+        many = pl.struct_array(3000, "Many", a=5, b=n)
+        y[0, 0] = many[0].b
+        y[0, 1] = many[2999].a
+        y[0, 2] = many[2999].b
+
+
+@pytest.mark.parametrize("executor", ["native", "interp"])
+def test_every_struct_of_a_long_array_begins_alike(executor: str) -> None:
+    y = np.zeros((1, 64), np.int32)
+    with options(executor=executor):
+        many_structs[None, 1](y, 7)
+    assert y[0, :3].tolist() == [7, 5, 7]

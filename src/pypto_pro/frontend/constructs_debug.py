@@ -40,6 +40,8 @@ from pypto_pro.ir.types import BOOL, INDEX, ScalarType, TensorType, TileType
 _SPEC = re.compile(r"%([-+ #0]*)(\d*)(\.\d+)?([a-zA-Z%])?")
 _DUMP = arguments.formals("data, offsets=, shapes=, *, workspace=, loc=, flag=")
 _INT64 = ScalarType(DataType.DT_INT64)
+MOST_DIGITS = 1024
+"""Width and precision of a conversion; no line is longer."""
 
 
 def conversions(text: str) -> list[str]:
@@ -53,6 +55,8 @@ def conversions(text: str) -> list[str]:
         if letter is None or letter not in "diuxfp":
             shown = text[at : match.end()]
             raise ValueError(f"`{shown}` is no conversion of the device format; there are d i u x f p")
+        if any(int(number.lstrip(".") or 0) > MOST_DIGITS for number in (match[2], match[3] or "")):
+            raise ValueError(f"`{match[0]}` asks for more than {MOST_DIGITS} characters")
         found.append(letter)
         at = match.end()
     return found

@@ -8,6 +8,7 @@ from typing import Any
 
 from pypto_pro import layouts
 from pypto_pro.diag.errors import FinalRejectionError, ParserTypeError
+from pypto_pro.diag.names import counted
 from pypto_pro.dtypes import DataType
 from pypto_pro.enums import CompactMode, MemorySpace, TensorLayout, TilePad
 from pypto_pro.frontend import arguments, opcalls, order
@@ -45,6 +46,8 @@ def tile_type(ctx: Context, node: ast.Call, hint: str | None) -> Value:
         "shape": arguments.constant_ints(ctx, bound["shape"], "`shape`"),
         "dtype": arguments.enum_member(ctx, bound["dtype"], DataType, "`dtype`"),
     }
+    if len(given["shape"]) != 2:
+        raise ValueError(f"a tile has rows and columns, found a shape of {counted(len(given['shape']), 'extent')}")
     if "target_memory" in bound:
         given["target_memory"] = arguments.enum_member(ctx, bound["target_memory"], MemorySpace, "`target_memory`")
     if "valid_shape" in bound and arguments.optional(ctx, bound, "valid_shape") != NONE:

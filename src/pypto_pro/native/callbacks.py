@@ -248,9 +248,9 @@ def _overruns(site: Site, named: Mapping[str, Any], report: Report) -> list[tupl
     leaf = site.signature.entry.leaf
     for name, tile in named.items():
         if isinstance(tile, TileArg) and (size := tile.vr * tile.vc * tile.type.dtype.bits() // 8) > tile.mem.size:
-            what = name, _written_as(site, name), Effect.READ, tile.addr, tile.addr + size, tile.mem.size
-            text = warning_text(leaf, Overrun(*what, SPACES[tile.type.space].physical))
-            report(site, text, OutOfBoundsWarning, name)
+            space, end = SPACES[tile.type.space].physical, tile.addr + size
+            over = Overrun(name, _written_as(site, name), Effect.READ, tile.addr, end, tile.mem.size, space)
+            report(site, warning_text(leaf, over), OutOfBoundsWarning, name)
             return None
     for touch in touches(site.signature.entry, named):
         operand = named[touch.operand]

@@ -355,6 +355,8 @@ class Statements:
         assert isinstance(struct, StructType)
         values = [self.expressions.value(e) for e in init]
         base, layout = self.storage.address(var), layout_of(struct)
-        for k in range(count):
-            for (at, dtype), value in zip(layout.leaves, values, strict=True):
-                store_member(self.code, value, dtype, self.code.at(base, k * layout.size + at))
+        for (at, dtype), value in zip(layout.leaves, values, strict=True):
+            store_member(self.code, value, dtype, self.code.at(base, at))
+        if count > 1:
+            with self.code.loop(1, count) as k:
+                self.code.copy_bytes(self.code.at(base, self.code.b.mul(k, I64(layout.size))), base, layout.size)

@@ -121,8 +121,8 @@ class Storage:
                 return TensorRecord(len(dims)).size if self.owns(var) else WORD
             case GroupType(depth=depth):
                 return depth * self.tile_bytes
-            case StructType():
-                return layout_of(var.type).size
+            case StructType(is_tiling=is_tiling):  # of launch data the address
+                return WORD if is_tiling else layout_of(var.type).size
             case StructArrayType(struct=struct, length=length):
                 return layout_of(struct).size * length
         return WORD

@@ -23,6 +23,7 @@ def check_forms(site: Site, call: StageCall, channels: frozenset[str]) -> None:
         found = _value(names, value)
         if found is not None:
             names[target] = found
+    _check_once(site, call, channels, names)
     for node in ast.walk(tree):
         owner = _owner(node)
         if owner is None or not _is_channel(_value(names, owner), channels):
@@ -34,6 +35,42 @@ def check_forms(site: Site, call: StageCall, channels: frozenset[str]) -> None:
             f"{_last(owner)}.next()` or the like on a line of its own, found `{ast.unparse(node)}`",
             call.source.span(node), labels=(site.source.span(_call_node(site, call)).labelled("called here"),),
         )  # fmt: skip
+
+
+def _check_once(site: Site, call: StageCall, channels: frozenset[str], names: dict[str, Value]) -> None:
+    """A stage moves the cursor of a channel once a task, since the slot of task t is t modulo the number of slots."""
+    taken: dict[str, ast.AST] = {}
+    for node, repeats in _unconditional(call.source.tree.body, False):
+        match node:
+            case ast.Call(func=ast.Attribute(value=owner, attr="next")):
+                value = _value(names, owner)
+            case _:
+                continue
+        if not isinstance(value, GroupValue) or value.decl.identity not in channels:
+            continue
+        if repeats or value.decl.identity in taken:
+            found = "one in each trip of a loop" if repeats else "another one"
+            raise site.error(
+                f"stage `{call.fn.__name__}` takes several slots of channel `{_last(owner)}` a task, expected one "
+                f"`{_last(owner)}.next()`, found {found}", call.source.span(node),
+                labels=(site.source.span(_call_node(site, call)).labelled("called here"),),
+                hint="make the tile of the channel larger, or use two channels",
+            )  # fmt: skip
+        taken[value.decl.identity] = node
+
+
+def _unconditional(body: list[ast.stmt], repeats: bool) -> Iterator[tuple[ast.AST, bool]]:
+    """Nodes of a body outside its branches, and whether a loop repeats them."""
+    for stmt in body:
+        match stmt:
+            case ast.If():
+                continue
+            case ast.For(body=inner) | ast.While(body=inner):
+                yield from _unconditional(inner, True)
+            case ast.With(body=inner):
+                yield from _unconditional(inner, repeats)
+            case _:
+                yield from ((node, repeats) for node in ast.walk(stmt))
 
 
 def _call_node(site: Site, call: StageCall) -> ast.AST:

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from pypto_pro.diag.names import counted
 from pypto_pro.dtypes import DataType
 from pypto_pro.enums import CoreKind
 from pypto_pro.frontend.pipeline.bindings import Bindings, bound_in, changed_in
@@ -22,6 +23,7 @@ from pypto_pro.frontend.values import (
     is_ptr,
     is_scalar,
     is_tensor,
+    is_tile,
     tensor_var,
 )
 from pypto_pro.ir import build
@@ -187,18 +189,19 @@ class _Builder:
         if self.delays[stage.index] and made and self._varies(value):
             raise self.site.error(
                 f"`{ast.unparse(arg)}` is made in the loop and passed to `{stage.name}`, which runs "
-                f"{self.delays[stage.index]} tasks late, expected a scalar, a struct or what is made before the loop, "
-                f"found {describe(value)}", arg, hint="pass the scalars it is made of and make it inside the stage",
+                f"{counted(self.delays[stage.index], 'task')} late, expected a scalar, a struct or what is made before "
+                f"the loop, found {describe(value)}", arg,
+                hint="pass the scalars it is made of and make it inside the stage",
             )  # fmt: skip
         return arg
 
     def _varies(self, value: Value) -> bool:
-        """Whether a value holds run-time scalars, pointers or views of its own (tiles and groups are no such thing)."""
+        """Whether a value holds run-time scalars, pointers, picked slots or views of its own (groups do not)."""
         if isinstance(value, TupleValue):
             return any(map(self._varies, value.items))
         if is_tensor(value):
             return tensor_var(value).name not in self.bindings.parameters
-        return (is_scalar(value) and not isinstance(value, Const)) or is_ptr(value)
+        return (is_scalar(value) and not isinstance(value, Const)) or is_ptr(value) or is_tile(value)
 
     def _struct_field(self, stage: Stage, arg: ast.Name, name: str, kind: object) -> None:
         reads = frozenset({arg.id})

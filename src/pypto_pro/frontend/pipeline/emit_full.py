@@ -6,6 +6,7 @@ import ast
 import copy
 from collections.abc import Iterable, Sequence
 
+from pypto_pro.diag.names import counted
 from pypto_pro.enums import CoreKind
 from pypto_pro.frontend.pipeline import jumps
 from pypto_pro.frontend.pipeline.bindings import Bindings, bound_in, read_in, split
@@ -191,8 +192,8 @@ class FullPipeline:
             if found:
                 raise self.site.error(
                     f"`{ast.unparse(stmt).splitlines()[0]}` stands beside the call of `{stage.name}`, which runs "
-                    f"{self.delays[stage.index]} tasks late, expected names that do not change in the loop, found "
-                    f"`{found[0]}`", stmt, hint="do it inside the stage, and pass what it needs as arguments",
+                    f"{counted(self.delays[stage.index], 'task')} late, expected names that do not change in the loop, "
+                    f"found `{found[0]}`", stmt, hint="do it inside the stage, and pass what it needs as arguments",
                 )  # fmt: skip
 
 
