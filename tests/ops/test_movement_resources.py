@@ -2,8 +2,11 @@
 
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 
+import pypto_pro
+import pypto_pro.language as pl
 from ops.test_movement_rejects import E8, F16, F32, F41, HF8, I64, U64, S, accepted, rejected, t
 from pypto_pro.diag import errors
 
@@ -152,3 +155,20 @@ def test_form(section: str, body: str, kind: type[errors.ParserError] | None) ->
     error = rejected(body, section)
     assert isinstance(error, kind), error.message
     assert error.span is not None
+
+
+@pl.jit
+def solids(y: pl.Tensor[[1, 64], pl.DT_FP32]):
+    with pl.section_vector():
+        solid = pl.TileType(shape=[2, 2, 64], dtype=pl.DT_FP32)
+        _solids = pl.make_tile_group(type=solid, addrs=[0, 1024], mutex_ids=[0, 1])
+        _line = pl.make_tile(pl.TileType(shape=[64], dtype=pl.DT_FP32), addr=4096)
+        y[0, 0] = 1.0
+
+
+@pytest.mark.parametrize("executor", ["native", "interp"])
+def test_tiles_of_other_ranks_can_be_made_on_both_executors(executor: str) -> None:
+    y = np.zeros((1, 64), np.float32)
+    with pypto_pro.options(executor=executor):
+        solids[None, 1](y)
+    assert y[0, 0] == 1

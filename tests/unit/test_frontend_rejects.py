@@ -138,8 +138,7 @@ EXPRESSIONS = [
 
 CONST_POSITIONS = [
     ("pl.TileType(shape=[n, 64], dtype=pl.DT_FP32)", FINAL, "compile-time int"),
-    ("pl.TileType(shape=[], dtype=pl.DT_FP32)", SYNTAX, "rows and columns, found a shape of 0 extents"),
-    ("pl.TileType(shape=[2, 2, 64], dtype=pl.DT_FP32)", SYNTAX, "rows and columns, found a shape of 3 extents"),
+    ("pl.make_tile(pl.TileType(shape=[], dtype=pl.DT_FP32), addr=0)", SYNTAX, "extents are positive, one at least"),
     ("pl.TileType(shape=[16.0, 64], dtype=pl.DT_FP32)", FINAL, "compile-time int"),
     ("pl.TileType(shape=[True, 64], dtype=pl.DT_FP32)", FINAL, "compile-time int"),
     ("pl.TileType(shape=[16, 64], dtype=5)", FINAL, "dtype"),

@@ -8,7 +8,6 @@ from typing import Any
 
 from pypto_pro import layouts
 from pypto_pro.diag.errors import FinalRejectionError, ParserTypeError
-from pypto_pro.diag.names import counted
 from pypto_pro.dtypes import DataType
 from pypto_pro.enums import CompactMode, MemorySpace, TensorLayout, TilePad
 from pypto_pro.frontend import arguments, opcalls, order
@@ -46,8 +45,6 @@ def tile_type(ctx: Context, node: ast.Call, hint: str | None) -> Value:
         "shape": arguments.constant_ints(ctx, bound["shape"], "`shape`"),
         "dtype": arguments.enum_member(ctx, bound["dtype"], DataType, "`dtype`"),
     }
-    if len(given["shape"]) != 2:
-        raise ValueError(f"a tile has rows and columns, found a shape of {counted(len(given['shape']), 'extent')}")
     if "target_memory" in bound:
         given["target_memory"] = arguments.enum_member(ctx, bound["target_memory"], MemorySpace, "`target_memory`")
     if "valid_shape" in bound and arguments.optional(ctx, bound, "valid_shape") != NONE:
@@ -101,8 +98,8 @@ class Misaligned(Misplaced):
 
 def slot_size(type_: TileType) -> int:
     """Bytes one tile of the type reserves. ValueError for extents that are not positive."""
-    if any(extent <= 0 for extent in type_.shape):
-        raise ValueError(f"tile extents are positive, found {list(type_.shape)}")
+    if not type_.shape or any(extent <= 0 for extent in type_.shape):
+        raise ValueError(f"tile extents are positive, one at least, found {list(type_.shape)}")
     return layouts.slot_size(type_.shape, type_.dtype)
 
 

@@ -6,6 +6,7 @@ Subclasses say what an op, a synchronisation statement, a `return` and a loop's 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -270,7 +271,8 @@ class Statements:
         return [base]
 
     def _describe(self, descriptor: Value, type_: Any, addr: int, ids: tuple[int, ...]) -> None:
-        rows, cols = (v if v > 0 else s for v, s in zip(type_.valid_shape, type_.shape, strict=True))
+        *outer, cols = (v if v > 0 else s for v, s in zip(type_.valid_shape, type_.shape, strict=True))
+        rows = math.prod(outer)  # of other ranks than two there are no ops
         self.code.store(I64(addr), descriptor, TILE_ADDR)
         self.set_valid(descriptor, I64(rows), I64(cols))
         for k, mutex in enumerate(ids):
