@@ -17,7 +17,7 @@ from pypto_pro.interp.memory import GM, SimTensor, SimTile, Storage
 from pypto_pro.ir.nodes import Stmt
 from pypto_pro.layouts import Region
 from pypto_pro.ops.entry import Caution, Effect, OpEntry
-from pypto_pro.ops.overrun import Overrun
+from pypto_pro.ops.overrun import FARTHEST, Overrun, too_large
 
 
 class Kind(IntEnum):
@@ -97,10 +97,6 @@ class Site:
 
     def forget(self) -> None:
         """Drop what was kept about operands of a run: they hold on to its memories."""
-
-
-FARTHEST = 1 << 28
-"""Bytes from the start of a memory space up to which an op that leaves it is still carried out, on a longer copy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +181,8 @@ def bound_meaning(entry: OpEntry, attrs: dict[str, Any]) -> Callable[[tuple[Any,
 def make_plan(site: OpSite, args: tuple[Any, ...]) -> Plan:
     """Footprints of one application, with what leaves its memory taken out."""
     named = site.named(args)
-    huge = [_too_large(name, arg) for name, arg in named.items() if isinstance(arg, SimTile)]
+    huge = [too_large(name, arg.name, arg, arg.stores[0].capacity, arg.stores[0].name)
+            for name, arg in named.items() if isinstance(arg, SimTile)]  # fmt: skip
     if any(huge):
         return Plan((), tuple(o for o in huge if o is not None), runs=False)
     footprints: list[Footprint] = []
@@ -242,15 +239,6 @@ def run_clipped(site: OpSite, args: tuple[Any, ...], spills: dict[str, int]) -> 
 def _shares(arg: Any, longer: dict[int, NDArray[np.uint8]]) -> bool:
     """Whether an operand inside its space lies in a memory another operand leaves: both must see one copy."""
     return isinstance(arg, SimTile) and id(arg.mem) in longer
-
-
-def _too_large(name: str, tile: SimTile) -> Overrun | None:
-    """Extents no layout can place: their regions are not even worth listing."""
-    limit = tile.stores[0].capacity
-    size = tile.vr * tile.vc * tile.type.dtype.bits() // 8
-    if size <= limit:
-        return None
-    return Overrun(name, tile.name, Effect.READ, tile.addr, tile.addr + size, limit, tile.stores[0].name)
 
 
 def _overrun(touch: Touch, name: str, low: int, high: int, limit: int, space: str) -> Overrun:

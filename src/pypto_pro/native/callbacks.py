@@ -45,16 +45,13 @@ from pypto_pro.native.frames import ARENA, CORE, UB_STEP, WORD, TensorRecord
 from pypto_pro.native.program import Site
 from pypto_pro.native.vector_unit import VectorUnit, read_register, type_of, write_register
 from pypto_pro.ops.debug_text import debug_text
-from pypto_pro.ops.entry import Effect
 from pypto_pro.ops.operands import TileArg
-from pypto_pro.ops.overrun import OUTSIDE, OutOfBoundsWarning, Overrun, warning_text
+from pypto_pro.ops.overrun import FARTHEST, OUTSIDE, OutOfBoundsWarning, Overrun, too_large, warning_text
 from pypto_pro.ops.tensors import TensorArg
 
 Bytes = NDArray[np.uint8]
 Report = Callable[[Site, str, type[Warning], str], None]
 """Hears of a doubt: where, what, the kind of warning, and what it is about, of which one a line is enough."""
-FARTHEST = 1 << 28
-"""Bytes from the start of a memory space up to which an op that leaves it is still carried out, on a longer copy."""
 
 _FORMATS = {
     DataType.DT_BOOL: "<?", DataType.DT_INT8: "<b", DataType.DT_UINT8: "<B", DataType.DT_INT16: "<h",
@@ -247,10 +244,11 @@ def _overruns(site: Site, named: Mapping[str, Any], report: Report) -> list[tupl
     assert site.signature.entry is not None
     leaf = site.signature.entry.leaf
     for name, tile in named.items():
-        if isinstance(tile, TileArg) and (size := tile.vr * tile.vc * tile.type.dtype.bits() // 8) > tile.mem.size:
-            space, end = SPACES[tile.type.space].physical, tile.addr + size
-            over = Overrun(name, _written_as(site, name), Effect.READ, tile.addr, end, tile.mem.size, space)
-            report(site, warning_text(leaf, over), OutOfBoundsWarning, name)
+        if not isinstance(tile, TileArg):
+            continue
+        huge = too_large(name, _written_as(site, name), tile, tile.mem.size, SPACES[tile.type.space].physical)
+        if huge is not None:
+            report(site, warning_text(leaf, huge), OutOfBoundsWarning, name)
             return None
     for touch in touches(site.signature.entry, named):
         operand = named[touch.operand]

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pypto_pro.ops.entry import Effect
+from pypto_pro.ops.operands import TileArg
 
+FARTHEST = 1 << 28
+"""Bytes from the start of a memory space up to which an op that leaves it is still carried out, on a longer copy."""
 OUTSIDE = "; reads there give zero, writes are dropped"
 
 
@@ -24,6 +27,14 @@ class Overrun:
     high: int
     limit: int
     space: str
+
+
+def too_large(operand: str, name: str, tile: TileArg, limit: int, space: str) -> Overrun | None:
+    """What there is to say of a tile whose valid extents no memory of `limit` bytes could hold."""
+    size = tile.vr * tile.vc * tile.type.dtype.bits() // 8
+    if size <= limit:
+        return None
+    return Overrun(operand, name, Effect.READ, tile.addr, tile.addr + size, limit, space)
 
 
 def describe(overrun: Overrun) -> str:
